@@ -1,0 +1,1 @@
+"""The network half: views, models, data, training, voting. The only torch code, and not trusted by the certificates."""

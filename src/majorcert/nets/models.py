@@ -1,0 +1,160 @@
+"""The classifiers of views: a ResNet, a small network for tiny images, any timm model, an average of several.
+
+A `ModelConfig` and the weights rebuild a network exactly; there is no other state. Views go in with values as they
+are (0 to 1, coordinates -1 to 1) and logits come out; the first batch normalisation does the scaling.
+"""
+
+import copy
+import importlib
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F  # noqa: N812 (the name that every user of torch knows)
+from torch.nn.utils.fusion import fuse_conv_bn_eval
+
+from majorcert.errors import ModelError
+from majorcert.nets.resnet import Stride, resnet
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """What kind of network: name "resnet", "small", "timm:<name>", or "average" (of `members`)."""
+
+    name: str
+    in_channels: int
+    n_classes: int
+    width: int = 64
+    blocks: tuple[int, ...] = (2, 2, 2, 2)
+    strides: tuple[Stride, ...] = (1, 2, 2, 2)
+    stem: str = "3x3"
+    dropout: float = 0.0
+    members: tuple["ModelConfig", ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> "ModelConfig":
+        """Read what `to_json` wrote; an unknown or missing field is refused."""
+        unknown = sorted(set(raw) - {field.name for field in fields(cls)})
+        if unknown:
+            raise ModelError(f"the model configuration has unknown fields {unknown}; is it from a newer version?")
+        try:
+            return cls(
+                **{
+                    **raw,
+                    "blocks": tuple(int(n) for n in raw.get("blocks", (2, 2, 2, 2))),
+                    "strides": tuple(_stride(stride) for stride in raw.get("strides", (1, 2, 2, 2))),
+                    "members": tuple(cls.from_json(member) for member in raw.get("members", ())),
+                }
+            )
+        except (TypeError, ValueError) as error:
+            raise ModelError(f"cannot read the model configuration: {error}") from None
+
+
+def build(config: ModelConfig) -> nn.Module:
+    """The network that a configuration describes, with fresh weights from torch's global random state."""
+    numbers = (config.in_channels, config.n_classes, config.width)
+    if any(not isinstance(number, int) or number < 1 for number in numbers):
+        raise ModelError(f"in_channels, n_classes and width are whole numbers of at least 1, got {numbers}")
+    if config.name == "resnet":
+        return resnet(
+            config.in_channels,
+            config.n_classes,
+            config.width,
+            config.blocks,
+            config.stem,
+            config.strides,
+            config.dropout,
+        )
+    if config.name == "small":
+        return small(config.in_channels, config.n_classes, config.width)
+    if config.name == "average":
+        return Average([build(member) for member in _checked_members(config)])
+    if config.name.startswith("timm:"):
+        return _timm(config)
+    raise ModelError(f"there is no model {config.name!r}; use 'resnet', 'small', 'average' or 'timm:<name>'")
+
+
+def small(in_channels: int, n_classes: int, width: int = 32) -> nn.Module:
+    """Four 3x3 convolutions at full resolution, for images of about 8x8 and windows down to one pixel."""
+    widths = [in_channels, width, width, 2 * width, 2 * width]
+    layers: list[nn.Module] = []
+    for n_in, n_out in pairwise(widths):
+        layers += [nn.Conv2d(n_in, n_out, 3, padding=1, bias=False), nn.BatchNorm2d(n_out), nn.ReLU(inplace=True)]
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(2 * width, n_classes))
+
+
+def average(members: tuple[ModelConfig, ...]) -> ModelConfig:
+    """The configuration of the network that averages the probabilities of `members`."""
+    if not members:
+        raise ModelError("an average needs at least one member network")
+    return ModelConfig("average", members[0].in_channels, members[0].n_classes, members=members)
+
+
+class Average(nn.Module):
+    """Several networks as one: the softmax of its output is the mean of the members' probabilities."""
+
+    def __init__(self, members: list[nn.Module]) -> None:
+        super().__init__()
+        self.members = nn.ModuleList(members)
+
+    def forward(self, views: Tensor) -> Tensor:
+        each = torch.stack([F.log_softmax(member(views).float(), dim=1) for member in self.members])
+        return each.logsumexp(dim=0) - math.log(len(self.members))
+
+
+def folded(model: nn.Module) -> nn.Module:
+    """A copy for voting, in eval mode, with each batch normalisation folded into the convolution before it.
+
+    The same function up to rounding, with fewer passes over memory.
+    """
+    model = copy.deepcopy(model).eval()
+    for sequence in [module for module in model.modules() if isinstance(module, nn.Sequential)]:
+        for k in range(len(sequence) - 1):
+            convolution, normalisation = sequence[k], sequence[k + 1]
+            if isinstance(convolution, nn.Conv2d) and isinstance(normalisation, nn.BatchNorm2d):
+                sequence[k] = fuse_conv_bn_eval(convolution, normalisation)
+                sequence[k + 1] = nn.Identity()
+    return model
+
+
+def _checked_members(config: ModelConfig) -> tuple[ModelConfig, ...]:
+    for member in config.members:
+        if (member.in_channels, member.n_classes) != (config.in_channels, config.n_classes):
+            raise ModelError(
+                f"networks that are averaged take the same views to the same classes; expected {config.in_channels} "
+                f"channels and {config.n_classes} classes, got {member.in_channels} and {member.n_classes}"
+            )
+    if not config.members:
+        raise ModelError("an average needs at least one member network")
+    return config.members
+
+
+def _timm(config: ModelConfig) -> nn.Module:
+    name = config.name.removeprefix("timm:")
+    try:
+        timm = importlib.import_module("timm")
+    except (ImportError, RuntimeError) as error:  # a torchvision of another build raises RuntimeError
+        raise ModelError(f"{config.name} needs the timm package ({error}); install majorcert[timm]") from None
+    try:
+        model = timm.create_model(
+            name, pretrained=False, in_chans=config.in_channels, num_classes=config.n_classes, drop_rate=config.dropout
+        )
+    except (RuntimeError, TypeError, ValueError) as error:
+        raise ModelError(f"timm cannot build {name!r}: {error}") from None
+    if not isinstance(model, nn.Module):
+        raise ModelError(f"timm returned no network for {name!r}")
+    return model
+
+
+def _stride(raw: Any) -> Stride:
+    if isinstance(raw, int):
+        return raw
+    down, across = raw
+    return int(down), int(across)

@@ -1,0 +1,145 @@
+"""What the network is given for an ablation: the `canvas` and the `crop` view, cut by one gather.
+
+The promise that every certificate rests on: a view does not depend on any hidden pixel. It holds by construction.
+`Cutter.pixels` lists, for each ablation, the pixels that its view is made of, and it lists visible pixels only (in a
+canvas the hidden places point at one extra row of zeros), so the values of hidden pixels are never read.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from majorcert.errors import DataError, StrategyError
+from majorcert.strategies import Strategy
+from majorcert.threat import Bools, ImageSize
+
+View = Literal["canvas", "crop"]
+VIEWS: tuple[View, ...] = ("canvas", "crop")
+
+
+def in_channels(view: View, channels: int) -> int:
+    """The channels of a view of images with `channels` channels: colour and complement, or colour and place."""
+    return 2 * channels if view == "canvas" else channels + 2
+
+
+def view_size(strategy: Strategy, view: View, image_size: ImageSize) -> ImageSize:
+    """The (height, width) of a view: the whole image for a canvas, the visible window for a crop."""
+    if view == "canvas":
+        return image_size
+    rows, columns = strategy.visible(image_size)
+    return int(rows[0].sum()), int(columns[0].sum())
+
+
+@dataclass(frozen=True, eq=False)
+class Cutter:
+    """Cuts the views of one strategy out of images of one size; make it with `Cutter.of` and keep it."""
+
+    strategy: Strategy
+    view: View
+    image_size: ImageSize
+    view_size: ImageSize
+    pixels: Tensor
+    """(ablations, view pixels): which pixel (row-major) of the image each pixel of the view shows; the number after
+    the last pixel stands for a hidden one."""
+    places: Tensor
+    """(pixels, 2): row and column of each pixel of the image, from -1 to 1."""
+
+    @classmethod
+    def of(cls, strategy: Strategy, view: View, image_size: ImageSize, device: torch.device | str = "cpu") -> "Cutter":
+        """Prepare the index tables for one strategy, view and image size on one device."""
+        if view not in VIEWS:
+            raise StrategyError(f"a view is 'canvas' or 'crop', got {view!r}")
+        rows, columns = strategy.visible(image_size)
+        table = _visible_pixels(rows, columns) if view == "canvas" else _window_pixels(rows, columns)
+        return cls(
+            strategy=strategy,
+            view=view,
+            image_size=image_size,
+            view_size=view_size(strategy, view, image_size),
+            pixels=torch.from_numpy(table).to(device),
+            places=_places(image_size).to(device),
+        )
+
+    @property
+    def n_ablations(self) -> int:
+        return len(self.pixels)
+
+    def cut(self, images: Tensor, ablations: Tensor) -> Tensor:
+        """(images, channels, h, w): of each image the view for its own ablation, as in training."""
+        which = torch.arange(len(images), device=images.device)
+        return self.cut_pairs(images, which, ablations)
+
+    def cut_all(self, images: Tensor) -> Tensor:
+        """(images x ablations, channels, h, w): all views of the first image, then of the second, and so on."""
+        pair = torch.arange(len(images) * self.n_ablations, device=images.device)
+        return self.cut_pairs(images, pair // self.n_ablations, pair % self.n_ablations)
+
+    def cut_pairs(self, images: Tensor, which: Tensor, ablations: Tensor) -> Tensor:
+        """(pairs, channels, h, w): the view of image `which[k]` for ablation `ablations[k]`, as in voting."""
+        return self.take(self.sheet(images), which, ablations)
+
+    def sheet(self, images: Tensor) -> Tensor:
+        """(images, pixels + 1, view channels): each pixel's values side by side, and a last row of zeros.
+
+        To cut several batches from the same images, make the sheet once and `take` from it.
+        """
+        if images.ndim != 4 or tuple(images.shape[2:]) != self.image_size or not images.is_floating_point():
+            height, width = self.image_size
+            raise DataError(
+                f"views are cut from float images of shape (N, C, {height}, {width}) with values from 0 to 1, "
+                f"got {images.dtype} of shape {tuple(images.shape)}"
+            )
+        colours = images.flatten(2).transpose(1, 2)
+        if self.view == "canvas":
+            rows = torch.cat([colours, 1 - colours], dim=2)
+        else:
+            rows = torch.cat([colours, self.places.to(images.dtype).expand(len(images), -1, -1)], dim=2)
+        return torch.nn.functional.pad(rows, (0, 0, 0, 1))
+
+    def take(self, sheet: Tensor, which: Tensor, ablations: Tensor) -> Tensor:
+        """As `cut_pairs`, from a sheet. The result is channels-last in memory, as convolutions on GPUs like it."""
+        n_images, n_rows, n_channels = sheet.shape
+        index = self.pixels.index_select(0, ablations) + which[:, None] * n_rows
+        taken = sheet.reshape(n_images * n_rows, n_channels).index_select(0, index.flatten())
+        return taken.view(len(ablations), *self.view_size, n_channels).permute(0, 3, 1, 2)
+
+
+def canvas_of_crop(views: Tensor, image_size: ImageSize) -> Tensor:
+    """Rebuild canvas views from crop views, by the coordinates that they carry: both hold the same information."""
+    height, width = image_size
+    n_views, n_channels = len(views), views.shape[1] - 2
+    colours = views[:, :-2].flatten(2)
+    place = (views[:, -2:].flatten(2).double() + 1) / 2
+    row, column = (place[:, 0] * (height - 1)).round().long(), (place[:, 1] * (width - 1)).round().long()
+    canvas = views.new_zeros(n_views, 2 * n_channels, height * width)
+    index = (row * width + column)[:, None].expand(-1, 2 * n_channels, -1)
+    return canvas.scatter(2, index, torch.cat([colours, 1 - colours], dim=1)).view(n_views, -1, height, width)
+
+
+def _places(image_size: ImageSize) -> Tensor:
+    rows, columns = (torch.linspace(-1, 1, side, dtype=torch.float64).float() for side in image_size)
+    return torch.cartesian_prod(rows, columns)
+
+
+def _visible_pixels(rows: Bools, columns: Bools) -> npt.NDArray[np.int64]:
+    """(ablations, pixels): each pixel's own number where it is visible, else the number after the last pixel."""
+    visible = (rows[:, None, :, None] & columns[None, :, None, :]).reshape(len(rows) * len(columns), -1)
+    n_pixels = visible.shape[1]
+    return np.where(visible, np.arange(n_pixels), n_pixels)
+
+
+def _window_pixels(rows: Bools, columns: Bools) -> npt.NDArray[np.int64]:
+    """(ablations, window pixels): the numbers of the visible pixels, in the order of the window."""
+    row, column = _unwrapped(rows), _unwrapped(columns)
+    pixels: npt.NDArray[np.int64] = row[:, None, :, None] * columns.shape[1] + column[None, :, None, :]
+    return pixels.reshape(len(row) * len(column), -1)
+
+
+def _unwrapped(runs: Bools) -> npt.NDArray[np.int64]:
+    """(runs, visible): the visible pixels of each run from its first one on, across the seam; from 0 if all are."""
+    first: npt.NDArray[np.int64] = (runs & ~np.roll(runs, 1, axis=1)).argmax(axis=1)
+    return np.asarray((first[:, None] + np.arange(runs[0].sum())) % runs.shape[1])

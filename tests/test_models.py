@@ -1,0 +1,149 @@
+"""Networks are rebuilt exactly from configuration and weights, and work on the smallest windows."""
+
+import json
+import sys
+from types import ModuleType
+
+import pytest
+import torch
+from torch import nn
+
+from majorcert.errors import ModelError
+from majorcert.nets.models import ModelConfig, average, build, folded, small
+from majorcert.nets.resnet import resnet
+
+TINY = ModelConfig("resnet", 5, 3, width=4, blocks=(1, 1), strides=(1, 2))
+
+
+def random_views(*shape: int) -> torch.Tensor:
+    return torch.rand(*shape, generator=torch.Generator().manual_seed(0))
+
+
+@pytest.mark.parametrize("window", [(4, 32), (32, 4), (12, 12), (1, 1), (2, 5)])
+def test_the_resnet_works_on_small_windows(window: tuple[int, int]) -> None:
+    logits = resnet(5, 10, width=4).eval()(random_views(2, 5, *window))
+    assert logits.shape == (2, 10)
+    assert logits.isfinite().all()
+
+
+def test_the_default_has_the_shape_of_resnet_18() -> None:
+    model = resnet(3, 10)
+    assert sum(isinstance(m, nn.Conv2d) and m.kernel_size == (3, 3) for m in model.modules()) == 17
+    assert sum(p.numel() for p in model.parameters()) == 11_173_962
+
+
+@pytest.mark.parametrize(("strides", "expected"), [((1, 2, 2), (1, 8)), ((1, (1, 2), (2, 1)), (2, 16))])
+def test_strides_may_differ_down_and_across(
+    strides: tuple[int | tuple[int, int], ...], expected: tuple[int, int]
+) -> None:
+    model = resnet(1, 2, width=2, blocks=(1, 1, 1), strides=strides)
+    assert isinstance(model, nn.Sequential)
+    assert model[:4](random_views(1, 1, 4, 32)).shape[2:] == expected
+
+
+def test_the_large_stem_divides_by_four() -> None:
+    model = resnet(3, 2, width=2, blocks=(1,), strides=(1,), stem="7x7")
+    assert isinstance(model, nn.Sequential)
+    assert model[0](random_views(1, 3, 64, 32)).shape == (1, 2, 16, 8)
+
+
+@pytest.mark.parametrize("window", [(3, 8), (1, 1), (4, 4)])
+def test_the_small_network_works_on_tiny_windows(window: tuple[int, int]) -> None:
+    assert small(3, 10, width=4).eval()(random_views(2, 3, *window)).shape == (2, 10)
+
+
+@pytest.mark.parametrize("config", [TINY, ModelConfig("small", 5, 3, width=4), average((TINY, TINY))])
+def test_configuration_and_weights_rebuild_a_network(config: ModelConfig) -> None:
+    model = build(config).eval()
+    again = ModelConfig.from_json(json.loads(json.dumps(config.to_json())))
+    assert again == config
+    rebuilt = build(again).eval()
+    views = random_views(3, 5, 4, 6)
+    assert not torch.equal(rebuilt(views), model(views))
+    rebuilt.load_state_dict(model.state_dict())
+    assert torch.equal(rebuilt(views), model(views))
+
+
+def test_pairs_of_strides_survive_json() -> None:
+    config = ModelConfig("resnet", 5, 3, blocks=(1, 1), strides=(1, (1, 2)))
+    assert ModelConfig.from_json(json.loads(json.dumps(config.to_json()))) == config
+
+
+def test_an_average_is_the_mean_of_the_probabilities() -> None:
+    model = build(average((TINY, ModelConfig("small", 5, 3, width=4)))).eval()
+    views = random_views(4, 5, 4, 6)
+    with torch.no_grad():
+        expected = torch.stack([member(views).softmax(1) for member in model.get_submodule("members").children()]).mean(
+            0
+        )
+        torch.testing.assert_close(model(views).softmax(1), expected)
+        torch.testing.assert_close(model(views).exp().sum(1), torch.ones(4))
+
+
+@pytest.mark.parametrize("config", [TINY, ModelConfig("small", 5, 3, width=4), average((TINY, TINY))])
+def test_folding_keeps_the_function_and_the_original(config: ModelConfig) -> None:
+    model = build(config)
+    for module in model.modules():
+        if isinstance(module, nn.BatchNorm2d):
+            nn.init.uniform_(module.weight, 0.5, 2)
+            nn.init.normal_(module.bias)
+            assert module.running_mean is not None
+            nn.init.normal_(module.running_mean)
+    model.eval()
+    views = random_views(3, 5, 4, 6)
+    before = model(views)
+    lean = folded(model)
+    assert not any(isinstance(module, nn.BatchNorm2d) for module in lean.modules())
+    torch.testing.assert_close(lean(views), before, rtol=1e-4, atol=1e-5)
+    assert torch.equal(model(views), before)
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        (ModelConfig("vgg", 3, 10), "no model 'vgg'; use 'resnet'"),
+        (ModelConfig("resnet", 0, 10), "at least 1, got"),
+        (ModelConfig("resnet", 3, 10, blocks=(1, 1)), "one stride in each stage"),
+        (ModelConfig("resnet", 3, 10, stem="5x5"), "'3x3' or '7x7', got '5x5'"),
+        (ModelConfig("average", 3, 10), "at least one member"),
+        (ModelConfig("average", 5, 10, members=(TINY,)), "expected 5 channels and 10 classes, got 5 and 3"),
+    ],
+)
+def test_senseless_configurations_are_refused(config: ModelConfig, message: str) -> None:
+    with pytest.raises(ModelError, match=message):
+        build(config)
+
+
+@pytest.mark.parametrize(
+    ("raw", "message"),
+    [
+        ({"name": "small"}, "cannot read the model configuration"),
+        ({"name": "small", "in_channels": 1, "n_classes": 2, "depth": 3}, r"unknown fields \['depth'\]"),
+        ({"name": "resnet", "in_channels": 1, "n_classes": 2, "blocks": "ab"}, "cannot read the model configuration"),
+        ({"name": "resnet", "in_channels": 1, "n_classes": 2, "members": [1]}, "cannot read the model configuration"),
+    ],
+)
+def test_unreadable_configurations_are_refused(raw: dict[str, object], message: str) -> None:
+    with pytest.raises(ModelError, match=message):
+        ModelConfig.from_json(raw)
+
+
+def test_a_missing_timm_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "timm", None)
+    with pytest.raises(ModelError, match=r"timm:vit_tiny needs the timm package .*install majorcert\[timm\]"):
+        build(ModelConfig("timm:vit_tiny", 3, 10))
+
+
+def test_timm_is_asked_for_the_right_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    def create_model(name: str, *, pretrained: bool, in_chans: int, num_classes: int, drop_rate: float) -> nn.Module:
+        if name != "known":
+            raise RuntimeError(f"Unknown model ({name})")
+        assert not pretrained
+        return small(in_chans, num_classes, 2)
+
+    stand_in = ModuleType("timm")
+    monkeypatch.setattr(stand_in, "create_model", create_model, raising=False)
+    monkeypatch.setitem(sys.modules, "timm", stand_in)
+    assert build(ModelConfig("timm:known", 3, 7)).eval()(random_views(2, 3, 8, 8)).shape == (2, 7)
+    with pytest.raises(ModelError, match="timm cannot build 'other': Unknown model"):
+        build(ModelConfig("timm:other", 3, 7))
