@@ -1,0 +1,121 @@
+"""Data sets: uint8 images, their labels, and a deterministic split."""
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from majorcert.errors import DataError
+from majorcert.nets.sources import cifar10, digits, folder, npz
+from majorcert.nets.sources.cifar10 import Progress
+from majorcert.nets.sources.order import shuffled
+from majorcert.nets.sources.part import Part
+from majorcert.threat import ImageSize
+
+Split = Literal["train", "val", "trainval", "test"]
+SPLITS: tuple[Split, ...] = ("train", "val", "trainval", "test")
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Images (N, C, H, W) as uint8, labels (N,) as int64 or None, on the CPU."""
+
+    images: Tensor
+    labels: Tensor | None
+    class_names: tuple[str, ...]
+    name: str
+    split: str
+    skipped: tuple[str, ...] = ()
+    """What was wrong with each file that was left out."""
+
+    def __post_init__(self) -> None:
+        if self.images.dtype != torch.uint8 or self.images.ndim != 4:
+            got = f"{self.images.dtype} of shape {tuple(self.images.shape)}"
+            raise DataError(f"{self.name}: images are uint8 of shape (N, C, H, W), got {got}")
+        if not self.images.numel():
+            raise DataError(f"{self.name}: there are no images in the {self.split} split")
+        if len(self.class_names) < 2:
+            raise DataError(f"{self.name}: a classifier needs at least two classes, got {list(self.class_names)}")
+        if self.labels is None:
+            return
+        if self.labels.dtype != torch.int64 or tuple(self.labels.shape) != (len(self.images),):
+            got = f"{self.labels.dtype} of shape {tuple(self.labels.shape)}"
+            raise DataError(f"{self.name}: {len(self.images)} images need as many int64 labels, got {got}")
+        lowest, highest = int(self.labels.min()), int(self.labels.max())
+        if lowest < 0 or highest >= self.n_classes:
+            raise DataError(f"{self.name}: labels run from 0 to {self.n_classes - 1}, got {lowest} to {highest}")
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    @property
+    def image_size(self) -> ImageSize:
+        return self.images.shape[2], self.images.shape[3]
+
+    @property
+    def channels(self) -> int:
+        return self.images.shape[1]
+
+    @property
+    def n_classes(self) -> int:
+        return len(self.class_names)
+
+    def sha256(self) -> str:
+        """Fingerprint of the images: their shape, then their bytes in order."""
+        digest = hashlib.sha256(",".join(str(side) for side in self.images.shape).encode() + b";")
+        digest.update(self.images.contiguous().numpy().data)
+        return digest.hexdigest()
+
+    def subset(self, indices: Tensor) -> "Dataset":
+        """The images at `indices`, in that order, with their labels."""
+        labels = None if self.labels is None else self.labels[indices]
+        return Dataset(self.images[indices], labels, self.class_names, self.name, self.split, self.skipped)
+
+
+def load(
+    spec: str,
+    split: Split,
+    data_dir: Path | str = "data",
+    *,
+    seed: int = 0,
+    image_size: ImageSize | None = None,
+    channels: int | None = None,
+    skip_bad: bool = False,
+    download: bool = True,
+    progress: Progress | None = None,
+) -> Dataset:
+    """One split of "digits", "cifar10", an image folder or an `.npz` file.
+
+    "trainval" is the whole training part; "val" is a fifth of it, chosen by `seed`, and "train" the other four.
+    `image_size`, `channels` and `skip_bad` are for image folders, `data_dir` and `download` for CIFAR-10.
+    """
+    if split not in SPLITS:
+        raise DataError(f"there is no split {split!r}; use one of {', '.join(SPLITS)}")
+    test = split == "test"
+    path = Path(spec)
+    part: Part | None
+    if spec == "digits":
+        part = digits.read(test=test)
+    elif spec == "cifar10":
+        part = cifar10.read(Path(data_dir), test=test, download=download, progress=progress)
+    elif path.suffix == ".npz" and path.is_file():
+        part = npz.read(path, test=test)
+    elif path.is_dir():
+        part = folder.read(path, test=test, image_size=image_size, channels=channels, skip_bad=skip_bad)
+    else:
+        raise DataError(f"cannot find {spec!r}; give 'digits', 'cifar10', an image folder or an .npz file")
+    if part is None:
+        raise DataError(
+            f"{spec} has no test part; use the split 'val', or 'trainval' for all of its images if none was trained on"
+        )
+    labels = None if part.labels is None else torch.from_numpy(part.labels)
+    whole = Dataset(torch.from_numpy(part.images), labels, part.class_names, path.name, split, part.skipped)
+    if split in ("test", "trainval"):
+        return whole
+    n_val = len(whole) // 5
+    order = torch.from_numpy(shuffled(len(whole), seed))
+    # Within a split the images keep the order of the source.
+    return whole.subset((order[:n_val] if split == "val" else order[n_val:]).sort().values)
