@@ -1,0 +1,46 @@
+"""Files and folders that appear whole or not at all."""
+
+import shutil
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from majorcert.errors import StoreError
+
+
+@contextmanager
+def replacing(path: str | Path, *, first_wins: bool = False) -> Iterator[Path]:
+    """A path beside the wanted one to write to: it takes its place at the end, or is removed after an error.
+
+    Args:
+        first_wins: leave what another process put there in the meantime, instead of replacing it.
+    """
+    target = Path(path)
+    beside = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}.partial")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        yield beside
+        if not (first_wins and target.exists()):
+            _move(beside, target, first_wins)
+    except OSError as error:
+        raise StoreError(f"{path}: cannot be written: {error.strerror or error}") from error
+    finally:
+        if beside.is_dir():
+            shutil.rmtree(beside, ignore_errors=True)
+        else:
+            beside.unlink(missing_ok=True)
+
+
+def _move(beside: Path, target: Path, first_wins: bool) -> None:
+    if not target.is_dir():
+        try:
+            beside.replace(target)
+        except OSError:
+            if not (first_wins and target.exists()):
+                raise
+        return
+    old = beside.with_suffix(".old")
+    target.rename(old)
+    beside.rename(target)
+    shutil.rmtree(old)

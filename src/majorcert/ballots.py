@@ -1,0 +1,206 @@
+"""Ballots: the recorded votes of one defender on many images, the evidence that certificates are made from."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from majorcert.atomic import replacing
+from majorcert.errors import BallotsError, MajorcertError, StoreError, StrategyError
+from majorcert.plurality import Ints, plurality
+from majorcert.reach import NO_LABEL, Reach
+from majorcert.store import UNWRITTEN, Store
+from majorcert.strategies import Strategy
+from majorcert.strategies import strategy as read_strategy
+from majorcert.tally import Bound, beats_every_rival, count_votes, voting_reach
+from majorcert.threat import Bools, ImageSize, Patch
+
+ABSTAIN = NO_LABEL
+"""Fills a ballot that votes for fewer labels than there is room for."""
+
+
+@dataclass(frozen=True, init=False, eq=False, repr=False)
+class Ballots:
+    """What every ablation of every image votes for: (images, ablations, k) labels, ABSTAIN fills the rest."""
+
+    labels: Ints
+    strategy: Strategy
+    image_size: ImageSize
+    n_classes: int
+    images: Ints
+    """(images,) the place of each image in its data set"""
+    provenance: Mapping[str, Any]
+    """where the ballots come from, as plain JSON: `strategy`, `threshold`, `images_sha256`, ..."""
+
+    def __init__(
+        self,
+        labels: npt.ArrayLike,
+        *,
+        strategy: Strategy | str,
+        image_size: ImageSize,
+        n_classes: int,
+        images: npt.ArrayLike | None = None,
+        provenance: Mapping[str, Any] | None = None,
+    ) -> None:
+        strategy = read_strategy(strategy) if isinstance(strategy, str) else strategy
+        checked = _checked(np.asarray(labels), strategy, image_size, n_classes)
+        index = np.arange(len(checked)) if images is None else np.asarray(images, dtype=np.int64)
+        if index.shape != (len(checked),):
+            raise BallotsError(f"expected one index for each of {len(checked)} images, got shape {index.shape}")
+        size = (int(image_size[0]), int(image_size[1]))
+        described = {"strategy": str(strategy), "image_size": list(size), "n_classes": int(n_classes)}
+        self.__dict__.update(
+            labels=checked,
+            strategy=strategy,
+            image_size=size,
+            n_classes=int(n_classes),
+            images=index,
+            provenance={**(provenance or {}), **described},
+        )
+
+    @classmethod
+    def from_scores(
+        cls,
+        scores: npt.ArrayLike,
+        *,
+        threshold: float | None,
+        strategy: Strategy | str,
+        image_size: ImageSize,
+        provenance: Mapping[str, Any] | None = None,
+    ) -> "Ballots":
+        """Votes from (images, ablations, classes) scores: every label at or over the threshold; None: the top one."""
+        scores = np.asarray(scores)
+        labels = votes_from_scores(scores, threshold)
+        origin = {**(provenance or {}), "threshold": threshold}
+        return cls(labels, strategy=strategy, image_size=image_size, n_classes=scores.shape[2], provenance=origin)
+
+    def __repr__(self) -> str:
+        height, width = self.image_size
+        return f"Ballots({len(self)} images of {height}x{width}, {self.strategy}, {self.n_classes} classes)"
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __getitem__(self, images: slice | Ints) -> "Ballots":
+        """The ballots of some of the images, by slice or by index array."""
+        part = object.__new__(Ballots)
+        some: dict[str, Any] = {
+            name: self.__dict__[name][images] for name in ("labels", "images", "label") if name in self.__dict__
+        }
+        part.__dict__.update(self.__dict__ | some)
+        return part
+
+    def counts(self) -> Ints:
+        """(images, classes) the votes that each label got."""
+        return count_votes(self.labels, self.n_classes)
+
+    @cached_property
+    def label(self) -> Ints:
+        """(images,) the defender's label: the plurality of its ballots."""
+        return plurality(self.counts())
+
+    def reach(self, patch: Patch) -> Reach:
+        """The labels that a patch can make this defender output, at every placement; no smaller set is true."""
+        return self._reach(patch, "exact")
+
+    def paper_reach(self, patch: Patch) -> Reach:
+        """The larger set of the paper's Definition 1: rivals are compared with the clean label alone."""
+        return self._reach(patch, "paper")
+
+    def _reach(self, patch: Patch, bound: Bound) -> Reach:
+        touched = self.strategy.touched(patch, self.image_size)
+        return voting_reach(self.labels, self.label, self.n_classes, touched, bound)
+
+    def margin_certified(self, patch: Patch) -> Bools:
+        """(images,) does the winner lead by more than any placement could take from it and give to one rival?"""
+        most_touched = int(self.strategy.touched(patch, self.image_size).counts().max())
+        return beats_every_rival(self.counts(), self.label, 2 * most_touched)
+
+    def save(self, path: str | Path) -> None:
+        """Write a Zarr store; an earlier store at that path is replaced, whole or not at all."""
+        if Path(path).exists():
+            Store.open(path)
+        arrays = {"labels": self.labels}
+        if not np.array_equal(self.images, np.arange(len(self))):
+            arrays["images"] = self.images
+        with replacing(path) as beside:
+            shapes = {name: (array.shape, array.dtype) for name, array in arrays.items()}
+            Store.create(beside, shapes, self.provenance).write(slice(None), arrays)
+
+    @classmethod
+    def load(cls, path: str | Path, images: slice = slice(None)) -> "Ballots":
+        """Read a Zarr store, or the given slice of its images, and check it as if it were new."""
+        store = Store.open(path)
+        origin = store.attributes
+        labels = store.read("labels", images, kind="i", n_axes=3)
+        if (labels == UNWRITTEN).any():
+            raise StoreError(
+                f"{path}: incomplete, some of these images have no votes yet; finish it with `majorcert vote`"
+            )
+        index = np.arange(store.n_images)[images]
+        if "images" in store:
+            index = store.read("images", images, kind="i", n_axes=1)
+        try:
+            size = (int(origin["image_size"][0]), int(origin["image_size"][1]))
+            return cls(
+                labels,
+                strategy=str(origin["strategy"]),
+                image_size=size,
+                n_classes=int(origin["n_classes"]),
+                images=index,
+                provenance=origin,
+            )
+        except (KeyError, IndexError, TypeError, ValueError, MajorcertError) as error:
+            raise StoreError(f"{path}: damaged, its labels and its provenance do not fit together ({error})") from error
+
+
+def label_type(n_classes: int) -> type[np.signedinteger[Any]]:
+    """The smallest integer type that holds the labels and ABSTAIN."""
+    return np.int8 if n_classes <= 2**7 else np.int16 if n_classes <= 2**15 else np.int32
+
+
+def votes_from_scores(scores: npt.NDArray[Any], threshold: float | None) -> Ints:
+    """(images, ablations, k) the labels that (images, ablations, classes) scores vote for, ascending."""
+    if scores.ndim != 3 or scores.dtype.kind not in "fiu" or scores.shape[2] < 2:
+        raise BallotsError(f"expected (images, ablations, classes) scores, got {scores.dtype} {scores.shape}")
+    if not np.isfinite(scores).all() or (scores < 0).any():
+        raise BallotsError(
+            "scores are finite and not negative, such as softmax probabilities; got NaN, inf or negative"
+        )
+    if threshold is None:
+        return scores.argmax(axis=2)[:, :, None].astype(label_type(scores.shape[2]))
+    if not np.isfinite(threshold) or threshold < 0:
+        raise BallotsError(f"a threshold is a number of 0 or more, or None for the top label alone; got {threshold}")
+    votes = scores >= threshold
+    most = max(1, int(votes.sum(axis=2).max(initial=0)))
+    order = np.argsort(~votes, axis=2, kind="stable")[:, :, :most]
+    return np.where(np.take_along_axis(votes, order, axis=2), order, ABSTAIN).astype(label_type(scores.shape[2]))
+
+
+def _checked(labels: npt.NDArray[Any], strategy: Strategy, image_size: ImageSize, n_classes: int) -> Ints:
+    """The labels as (images, ablations, k) in the smallest type, once they are known to make sense."""
+    if n_classes < 2:
+        raise BallotsError(f"a classifier tells at least 2 classes apart, got n_classes={n_classes}")
+    if len(image_size) != 2 or min(image_size) < 1:
+        raise StrategyError(f"an image size is (height, width) in pixels, got {image_size}")
+    if labels.ndim not in (2, 3) or labels.dtype.kind not in "iu":
+        raise BallotsError(f"expected integer labels (images, ablations, k), got {labels.dtype} {labels.shape}")
+    labels = labels.reshape(*labels.shape[:2], -1) if labels.size else labels.reshape(*labels.shape[:2], 1)
+    n_ablations = strategy.n_ablations(image_size)
+    if labels.shape[1] != n_ablations:
+        height, width = image_size
+        raise BallotsError(
+            f"{strategy} makes {n_ablations} ablations of a {height}x{width} image, "
+            f"got ballots of {labels.shape[1]}; check the strategy, its stride and the image size"
+        )
+    if labels.size and (labels.min() < ABSTAIN or labels.max() >= n_classes):
+        wrong = labels.min() if labels.min() < ABSTAIN else labels.max()
+        raise BallotsError(f"labels are 0 to {n_classes - 1}, or ABSTAIN ({ABSTAIN}); got {wrong}")
+    ordered = np.sort(labels, axis=2)
+    if ((ordered[:, :, 1:] == ordered[:, :, :-1]) & (ordered[:, :, 1:] != ABSTAIN)).any():
+        raise BallotsError("a ballot names a label twice; a label may be voted for once in each ballot")
+    return labels.astype(label_type(n_classes))

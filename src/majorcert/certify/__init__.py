@@ -1,0 +1,1 @@
+"""From evidence to verdicts: one file for each method."""

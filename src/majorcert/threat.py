@@ -1,0 +1,61 @@
+"""The attacker: one rectangle of pixels, anywhere in the image, repainted at will."""
+
+import operator
+import re
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from majorcert.errors import PatchError
+
+Bools = npt.NDArray[np.bool_]
+ImageSize = tuple[int, int]
+"""(height, width) in pixels."""
+
+
+@dataclass(frozen=True, init=False)
+class Patch:
+    """The rectangle an attacker may repaint: `Patch(5)` is 5x5, `Patch(3, 7)` is 3 high and 7 wide."""
+
+    height: int
+    width: int
+
+    def __init__(self, height: int, width: int | None = None) -> None:
+        sides = []
+        for side in (height, height if width is None else width):
+            try:
+                sides.append(operator.index(side))
+            except TypeError:
+                raise PatchError(f"a patch is measured in whole pixels, got {side!r}; write Patch(5)") from None
+        if min(sides) < 1:
+            raise PatchError(f"a patch has at least one pixel, got {sides[0]}x{sides[1]}; give sizes of 1 or more")
+        object.__setattr__(self, "height", sides[0])
+        object.__setattr__(self, "width", sides[1])
+
+    @classmethod
+    def parse(cls, text: str) -> "Patch":
+        """Read "5" or "2x7" (height x width), as the command line takes them and `str` gives them."""
+        match = re.fullmatch(r"([0-9]{1,6})(?:x([0-9]{1,6}))?", text.strip())
+        if match is None:
+            raise PatchError(f"cannot read {text!r} as a patch; write a side as in '5', or height x width as in '2x7'")
+        return cls(*(int(side) for side in match.groups() if side is not None))
+
+    def __str__(self) -> str:
+        return f"{self.height}x{self.width}"
+
+    def n_placements(self, image_size: ImageSize) -> tuple[int, int]:
+        """How many rows and columns of top-left corners there are: all of them, none wrapping around."""
+        height, width = image_size
+        if self.height > height or self.width > width:
+            raise PatchError(
+                f"a {self} patch does not fit in a {height}x{width} image; "
+                "give the size in pixels of the image the votes were cast on"
+            )
+        return height - self.height + 1, width - self.width + 1
+
+
+def covered(length: int, n_pixels: int, n_positions: int) -> Bools:
+    """Which pixels of a side a patch covers, (positions, pixels): at position p it covers p to p + length - 1."""
+    offset = np.arange(n_pixels) - np.arange(n_positions)[:, None]
+    return (offset >= 0) & (offset < length)

@@ -1,0 +1,190 @@
+"""Verdicts: what was proved of each image, why, and where the proof fails."""
+
+import base64
+import json
+import zlib
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from majorcert.atomic import replacing
+from majorcert.errors import EvidenceError, StoreError
+from majorcert.plurality import Ints
+from majorcert.threat import Bools, Patch
+
+FORMAT = "majorcert-verdict"
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class Witness:
+    """Why an image is not certified: a patch here could make the defenders say this, and the label would change."""
+
+    placement: tuple[int, int]
+    """(top, left) of the patch"""
+    rival: int
+    """a label that then beats the ensemble's clean label, or ties with it and wins the tie"""
+    forced: tuple[int, ...]
+    """what each defender is made to say"""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Verdict:
+    """One row for each image: the label, whether no patch can change it, and by which argument."""
+
+    predicted: Ints
+    certified: Bools
+    by: npt.NDArray[np.str_]
+    """"theorem1", "theorem2", "margin", "local", or "" where not certified"""
+    safe: Bools | None
+    """(images, placement rows, placement columns); None for a margin, which does not look at placements"""
+    witnesses: tuple[Witness | None, ...]
+    images: Ints
+    """the place of each image in its data set"""
+    patch: Patch
+    method: str
+    defenders: tuple[Mapping[str, Any], ...]
+    """the provenance of the evidence"""
+
+    def __len__(self) -> int:
+        return len(self.predicted)
+
+    def __repr__(self) -> str:
+        return f"Verdict({int(self.certified.sum())} of {len(self)} images certified, {self.patch}, {self.method})"
+
+    def witness(self, i: int) -> Witness | None:
+        """The first placement at which the i-th image is not safe; None when it is certified, and for a margin."""
+        return self.witnesses[i]
+
+    def save(self, path: str | Path) -> None:
+        """Write JSON lines: a header with the provenance, then a row for each image; whole or not at all."""
+        header = {
+            "format": FORMAT,
+            "version": VERSION,
+            "method": self.method,
+            "patch": [self.patch.height, self.patch.width],
+            "placements": None if self.safe is None else list(self.safe.shape[1:]),
+            "n": len(self),
+            "defenders": [dict(defender) for defender in self.defenders],
+        }
+        with replacing(path) as beside, beside.open("w", encoding="utf-8") as file:
+            for row in (header, *(self._row(i) for i in range(len(self)))):
+                file.write(json.dumps(row, separators=(",", ":")) + "\n")
+
+    def _row(self, i: int) -> dict[str, Any]:
+        row: dict[str, Any] = {
+            "image": int(self.images[i]),
+            "predicted": int(self.predicted[i]),
+            "certified": bool(self.certified[i]),
+            "by": str(self.by[i]),
+        }
+        if (witness := self.witnesses[i]) is not None:
+            row["witness"] = asdict(witness)
+        if self.safe is not None and not self.safe[i].all():
+            row["safe"] = _pack(self.safe[i])
+        return row
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Verdict":
+        """Read what `save` wrote."""
+        if not Path(path).is_file():
+            raise StoreError(f"{path}: no such verdict file; `majorcert certify` or Verdict.save writes one")
+        try:
+            lines = Path(path).read_text(encoding="utf-8").splitlines()
+            header = json.loads(lines[0])
+            if header["format"] != FORMAT or header["version"] != VERSION:
+                raise StoreError(f"{path}: not a verdict of version {VERSION}")
+            if len(lines) != 1 + header["n"]:
+                raise StoreError(f"{path}: truncated, it has {len(lines) - 1} of {header['n']} rows")
+            return _from_rows(header, [json.loads(line) for line in lines[1:]])
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError, zlib.error) as error:
+            raise StoreError(f"{path}: not a verdict file, or damaged ({error})") from error
+
+
+class Score(NamedTuple):
+    """Accuracy against the truth, as fractions of `n` images."""
+
+    clean: float
+    """predicted correctly"""
+    certified: float
+    """predicted correctly and certified"""
+    n: int
+
+
+class Summary(NamedTuple):
+    """How many images were certified, by which argument, and how many of them correctly."""
+
+    n: int
+    n_certified: int
+    n_correct: int
+    n_certified_and_correct: int
+    by: dict[str, int]
+    """images certified by each argument"""
+    by_and_correct: dict[str, int]
+
+
+def score(verdict: Verdict, truth: npt.ArrayLike) -> Score:
+    """Clean and certified accuracy; both are 0 of no images."""
+    correct = verdict.predicted == _truth_of(verdict, truth)
+    n = len(verdict)
+    return Score(int(correct.sum()) / max(n, 1), int((correct & verdict.certified).sum()) / max(n, 1), n)
+
+
+def summary(verdict: Verdict, truth: npt.ArrayLike) -> Summary:
+    """The counts behind a table: by which argument images were certified, and how many of those are correct."""
+    correct = verdict.predicted == _truth_of(verdict, truth)
+    return Summary(
+        n=len(verdict),
+        n_certified=int(verdict.certified.sum()),
+        n_correct=int(correct.sum()),
+        n_certified_and_correct=int((correct & verdict.certified).sum()),
+        by=dict(Counter(verdict.by[verdict.certified].tolist())),
+        by_and_correct=dict(Counter(verdict.by[verdict.certified & correct].tolist())),
+    )
+
+
+def _truth_of(verdict: Verdict, truth: npt.ArrayLike) -> npt.NDArray[Any]:
+    labels = np.asarray(truth)
+    if labels.shape != verdict.predicted.shape:
+        raise EvidenceError(f"expected the true label of each of {len(verdict)} images, got shape {labels.shape}")
+    return labels
+
+
+def _pack(safe: Bools) -> str:
+    return base64.b64encode(zlib.compress(np.packbits(safe).tobytes())).decode()
+
+
+def _unpack(text: str, shape: tuple[int, int]) -> Bools:
+    n_bytes = (shape[0] * shape[1] + 7) // 8
+    bits = zlib.decompressobj().decompress(base64.b64decode(text, validate=True), n_bytes)
+    return np.unpackbits(np.frombuffer(bits, np.uint8), count=shape[0] * shape[1]).reshape(shape).astype(bool)
+
+
+def _from_rows(header: dict[str, Any], rows: list[dict[str, Any]]) -> Verdict:
+    shape = header["placements"]
+    safe = None if shape is None else np.ones((len(rows), *shape), dtype=bool)
+    witnesses: list[Witness | None] = []
+    for i, row in enumerate(rows):
+        if safe is not None and "safe" in row:
+            safe[i] = _unpack(row["safe"], (shape[0], shape[1]))
+        found = row.get("witness")
+        top_left = () if found is None else tuple(int(n) for n in found["placement"])
+        witnesses.append(
+            None if found is None else Witness((top_left[0], top_left[1]), int(found["rival"]), tuple(found["forced"]))
+        )
+    return Verdict(
+        predicted=np.array([row["predicted"] for row in rows], dtype=np.int64),
+        certified=np.array([row["certified"] for row in rows], dtype=bool),
+        by=np.array([row["by"] for row in rows], dtype="<U8"),
+        safe=safe,
+        witnesses=tuple(witnesses),
+        images=np.array([row["image"] for row in rows], dtype=np.int64),
+        patch=Patch(*header["patch"]),
+        method=str(header["method"]),
+        defenders=tuple(header["defenders"]),
+    )

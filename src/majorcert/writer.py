@@ -1,0 +1,91 @@
+"""Writing ballots piece by piece: evidence larger than memory, made by several processes, or interrupted."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from majorcert.ballots import ABSTAIN, Ballots, label_type
+from majorcert.errors import StoreError
+from majorcert.plurality import Ints
+from majorcert.store import Store
+from majorcert.strategies import Strategy
+from majorcert.strategies import strategy as read_strategy
+from majorcert.threat import ImageSize
+
+
+@dataclass(frozen=True)
+class BallotsWriter:
+    """An evidence store that is being filled, one chunk of images at a time.
+
+    >>> writer = BallotsWriter.open(path, n_images=10_000, n_votes=3, strategy=..., image_size=..., n_classes=10)
+    >>> for images in writer.missing():
+    ...     writer.write(images, labels_of(images))
+    """
+
+    store: Store
+    template: Ballots
+    """no images, but all the facts that each chunk must agree with"""
+    n_votes: int
+
+    @classmethod
+    def open(
+        cls,
+        path: str | Path,
+        *,
+        n_images: int,
+        n_votes: int,
+        strategy: Strategy | str,
+        image_size: ImageSize,
+        n_classes: int,
+        provenance: Mapping[str, Any] | None = None,
+        scores: bool = False,
+        chunk: int = 512,
+    ) -> "BallotsWriter":
+        """Start a store, or go on with one of the very same provenance; `n_votes` is the most labels in one ballot."""
+        strategy = read_strategy(strategy) if isinstance(strategy, str) else strategy
+        n_ablations = strategy.n_ablations(image_size)
+        template = Ballots(
+            np.empty((0, n_ablations, n_votes), dtype=np.int8),
+            strategy=strategy,
+            image_size=image_size,
+            n_classes=n_classes,
+            provenance=provenance,
+        )
+        arrays: dict[str, tuple[tuple[int, ...], Any]] = {
+            "labels": ((n_images, n_ablations, n_votes), label_type(n_classes))
+        }
+        if scores:
+            arrays["scores"] = ((n_images, n_ablations, n_classes), np.float16)
+        store = Store.create_or_open(path, arrays, template.provenance, chunk)
+        return cls(store, template, n_votes)
+
+    def missing(self) -> list[slice]:
+        """The chunks of images that are still to be written, in order."""
+        return self.store.missing()
+
+    def write(self, images: slice, labels: npt.ArrayLike, scores: npt.NDArray[Any] | None = None) -> None:
+        """Check and write the ballots of one chunk, with their scores when the store keeps them."""
+        part = Ballots(
+            labels,
+            strategy=self.template.strategy,
+            image_size=self.template.image_size,
+            n_classes=self.template.n_classes,
+        )
+        if part.labels.shape[2] > self.n_votes or len(part) != images.stop - images.start:
+            raise StoreError(
+                f"{self.store.path}: expected {images.stop - images.start} images with at most {self.n_votes} votes "
+                f"a ballot, got labels of shape {part.labels.shape}"
+            )
+        arrays: dict[str, npt.NDArray[Any]] = {"labels": _widened(part.labels, self.n_votes)}
+        if scores is not None:
+            arrays["scores"] = scores.astype(np.float16)
+        self.store.write(images, arrays)
+
+
+def _widened(labels: Ints, n_votes: int) -> Ints:
+    room = ((0, 0), (0, 0), (0, n_votes - labels.shape[2]))
+    return np.pad(labels, room, constant_values=ABSTAIN)
