@@ -19,6 +19,8 @@ from majorcert.threat import Bools, Patch
 
 FORMAT = "majorcert-verdict"
 VERSION = 1
+MAX_CELLS = 2**32
+"""Placements of all images together; a file that declares more is refused before memory is taken."""
 
 
 @dataclass(frozen=True)
@@ -161,12 +163,16 @@ def _pack(safe: Bools) -> str:
 
 def _unpack(text: str, shape: tuple[int, int]) -> Bools:
     n_bytes = (shape[0] * shape[1] + 7) // 8
-    bits = zlib.decompressobj().decompress(base64.b64decode(text, validate=True), n_bytes)
+    bits = zlib.decompressobj().decompress(base64.b64decode(text, validate=True), n_bytes + 1)
+    if len(bits) != n_bytes:
+        raise ValueError(f"a map of {len(bits)} bytes where {n_bytes} are expected")
     return np.unpackbits(np.frombuffer(bits, np.uint8), count=shape[0] * shape[1]).reshape(shape).astype(bool)
 
 
 def _from_rows(header: dict[str, Any], rows: list[dict[str, Any]]) -> Verdict:
     shape = header["placements"]
+    if shape is not None and not (min(shape) > 0 and len(rows) * shape[0] * shape[1] <= MAX_CELLS):
+        raise ValueError(f"maps of {shape} placements for {len(rows)} images")
     safe = None if shape is None else np.ones((len(rows), *shape), dtype=bool)
     witnesses: list[Witness | None] = []
     for i, row in enumerate(rows):

@@ -1,0 +1,191 @@
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import majorcert as mc
+from majorcert.store import Store
+from majorcert.writer import BallotsWriter
+
+FACTS = {"strategy": "columns:4/3", "image_size": (8, 10), "n_classes": 200}
+
+
+def some_ballots(n_images: int = 1_100) -> mc.Ballots:
+    rng = np.random.default_rng(n_images)
+    labels = np.stack([rng.integers(-1, 100, (n_images, 4)), rng.integers(100, 200, (n_images, 4))], axis=2)
+    return mc.Ballots(labels, **FACTS, provenance={"images_sha256": "abc", "extra": {"note": ["any", "JSON", 1.5]}})
+
+
+def writer_at(path: Path, **changes: object) -> BallotsWriter:
+    facts = {**FACTS, "n_images": 10, "n_votes": 2, "provenance": {"weights_sha256": "w"}, "chunk": 4, **changes}
+    return BallotsWriter.open(path, **facts)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(file.relative_to(folder)): file.read_bytes() for file in sorted(folder.rglob("*")) if file.is_file()}
+
+
+def test_a_store_gives_back_what_was_saved(tmp_path: Path) -> None:
+    ballots = some_ballots()
+    ballots.save(tmp_path / "evidence")
+    loaded = mc.Ballots.load(tmp_path / "evidence")
+    assert np.array_equal(loaded.labels, ballots.labels)
+    assert loaded.labels.dtype == np.int16
+    assert loaded.provenance == ballots.provenance
+    assert (loaded.strategy, loaded.image_size, loaded.n_classes) == (mc.Columns(4, stride=3), (8, 10), 200)
+
+
+def test_a_part_can_be_read_alone_and_certified_alike(tmp_path: Path) -> None:
+    ballots = some_ballots()
+    ballots[np.arange(1_099, -1, -1)].save(tmp_path / "evidence")
+    part = mc.Ballots.load(tmp_path / "evidence", images=slice(500, 520))
+    assert part.images.tolist() == list(range(599, 579, -1))
+    assert np.array_equal(part.labels, ballots.labels[599:579:-1])
+    whole = mc.majorcert([mc.Ballots.load(tmp_path / "evidence")], mc.Patch(2))
+    assert np.array_equal(mc.majorcert([part], mc.Patch(2)).safe, whole.safe[500:520])
+
+
+def test_saving_replaces_a_store_but_nothing_else(tmp_path: Path) -> None:
+    some_ballots(5).save(tmp_path / "evidence")
+    some_ballots(6).save(tmp_path / "evidence")
+    assert len(mc.Ballots.load(tmp_path / "evidence")) == 6
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "keep.txt").write_text("mine")
+    with pytest.raises(mc.StoreError, match="cannot read the evidence store"):
+        some_ballots(5).save(tmp_path / "notes")
+    assert (tmp_path / "notes" / "keep.txt").read_text() == "mine"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["evidence", "notes"]
+
+
+def test_nothing_is_left_after_a_failing_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    some_ballots(5).save(tmp_path / "evidence")
+    before = contents(tmp_path)
+
+    def full_disk(self: Store, images: slice, arrays: dict) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Store, "write", full_disk)
+    with pytest.raises(mc.StoreError, match="evidence: cannot be written: No space left on device"):
+        some_ballots(6).save(tmp_path / "evidence")
+    assert contents(tmp_path) == before
+
+
+def test_pieces_in_any_order_make_the_same_store(tmp_path: Path) -> None:
+    labels = some_ballots(10).labels
+    forwards, backwards = writer_at(tmp_path / "forwards"), writer_at(tmp_path / "backwards")
+    assert forwards.missing() == [slice(0, 4), slice(4, 8), slice(8, 10)]
+    for part in forwards.missing():
+        forwards.write(part, labels[part])
+    for part in reversed(backwards.missing()):
+        backwards.write(part, labels[part])
+    assert contents(tmp_path / "forwards") == contents(tmp_path / "backwards")
+    assert np.array_equal(mc.Ballots.load(tmp_path / "forwards").labels, labels)
+
+
+def test_an_unfinished_store_says_so_and_goes_on(tmp_path: Path) -> None:
+    labels = some_ballots(10).labels
+    writer_at(tmp_path / "evidence").write(slice(4, 8), labels[4:8])
+    again = writer_at(tmp_path / "evidence")
+    assert again.missing() == [slice(0, 4), slice(8, 10)]
+    with pytest.raises(mc.StoreError, match="incomplete, some of these images have no votes yet"):
+        mc.Ballots.load(tmp_path / "evidence")
+    assert np.array_equal(mc.Ballots.load(tmp_path / "evidence", slice(4, 8)).labels, labels[4:8])
+
+
+def test_a_chunk_in_which_all_abstain_counts_as_written(tmp_path: Path) -> None:
+    writer = writer_at(tmp_path / "evidence")
+    writer.write(slice(0, 4), np.full((4, 4), mc.ABSTAIN))
+    assert writer.missing() == [slice(4, 8), slice(8, 10)]
+
+
+def test_scores_are_kept_beside_the_labels(tmp_path: Path) -> None:
+    writer = writer_at(tmp_path / "evidence", scores=True)
+    scores = np.random.default_rng(0).random((4, 4, 200))
+    writer.write(slice(0, 4), some_ballots(10).labels[:4], scores)
+    kept = Store.open(tmp_path / "evidence").read("scores", slice(0, 4), kind="f", n_axes=3)
+    assert np.array_equal(kept, scores.astype(np.float16))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"provenance": {"weights_sha256": "other"}}, "holds other evidence .differs in weights_sha256."),
+        ({"n_images": 11}, "holds other evidence .differs in its arrays."),
+        ({"strategy": "columns:5/3"}, "holds other evidence .differs in strategy."),
+    ],
+)
+def test_evidence_of_something_else_is_not_continued(tmp_path: Path, changes: dict, message: str) -> None:
+    writer_at(tmp_path / "evidence")
+    with pytest.raises(mc.StoreError, match=message):
+        writer_at(tmp_path / "evidence", **changes)
+
+
+@pytest.mark.parametrize("labels", [np.zeros((3, 4), int), np.tile([1, 2, 3], (4, 4, 1))])
+def test_a_chunk_of_another_shape_is_refused(tmp_path: Path, labels: np.ndarray) -> None:
+    writer = writer_at(tmp_path / "evidence")
+    with pytest.raises(mc.StoreError, match="expected 4 images with at most 2 votes a ballot"):
+        writer.write(slice(0, 4), labels)
+    assert writer.missing() == [slice(0, 4), slice(4, 8), slice(8, 10)]
+
+
+def edit(path: Path, change: dict) -> None:
+    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+
+
+def attributes(path: Path, **change: object) -> None:
+    found = json.loads((path / "zarr.json").read_text())["attributes"]
+    edit(path / "zarr.json", {"attributes": {**found, **change}})
+
+
+def flip_a_byte(path: Path) -> None:
+    chunk = next(file for file in (path / "labels" / "c").rglob("*") if file.is_file())
+    raw = bytearray(chunk.read_bytes())
+    raw[len(raw) // 2] ^= 1
+    chunk.write_bytes(raw)
+
+
+def truncate(path: Path) -> None:
+    chunk = next(file for file in (path / "labels" / "c").rglob("*") if file.is_file())
+    chunk.write_bytes(chunk.read_bytes()[:-9])
+
+
+DAMAGE = {
+    "gone": (lambda p: shutil.rmtree(p), "no such evidence store"),
+    "another folder": (lambda p: (p / "zarr.json").unlink(), "cannot read the evidence store"),
+    "not JSON": (lambda p: (p / "zarr.json").write_text('{"zarr'), "cannot read the evidence store"),
+    "another format": (lambda p: attributes(p, format="photos"), "not majorcert evidence"),
+    "another version": (lambda p: attributes(p, version=99), "version 99, this majorcert reads version 1"),
+    "no labels": (lambda p: shutil.rmtree(p / "labels"), "its array 'labels' is missing"),
+    "no chunk": (lambda p: shutil.rmtree(p / "labels" / "c"), "incomplete"),
+    "a flipped bit": (flip_a_byte, "cannot read the evidence store"),
+    "a truncated chunk": (truncate, "cannot read the evidence store"),
+    "another strategy": (lambda p: attributes(p, strategy="columns:4"), "do not fit together"),
+    "another size": (lambda p: attributes(p, image_size=[8]), "do not fit together"),
+    "fewer classes": (lambda p: attributes(p, n_classes=5), "do not fit together"),
+    "classes in words": (lambda p: attributes(p, n_classes="many"), "do not fit together"),
+    "a huge chunk": (
+        lambda p: edit(
+            p / "labels" / "zarr.json",
+            {"chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [2**40, 4, 2]}}},
+        ),
+        "refused, 'labels' declares chunks of over",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_a_damaged_store_is_refused_in_one_sentence(tmp_path: Path, name: str) -> None:
+    some_ballots(20).save(tmp_path / "evidence")
+    damage, message = DAMAGE[name]
+    damage(tmp_path / "evidence")
+    with pytest.raises(mc.StoreError, match=message) as caught:
+        mc.Ballots.load(tmp_path / "evidence")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_is_no_store_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "photo.png").write_bytes(b"\x89PNG")
+    with pytest.raises(mc.StoreError, match=r"photo\.png: cannot read the evidence store"):
+        mc.Ballots.load(tmp_path / "photo.png")
