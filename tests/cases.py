@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 import majorcert as mc
 import oracle
+from majorcert.reach import Reach
 
 Labels = npt.NDArray[np.int64]
 
@@ -45,6 +46,16 @@ class Case:
             oracle.Defender(spec, self.image_size, self.n_classes, votes[image])
             for spec, votes in zip(self.specs, self.votes, strict=True)
         ]
+
+    def reach_sets(self, reach: Reach) -> dict[tuple[int, int, int], set[int]]:
+        """The labels in reach for each image, top and left, asked for one by one."""
+        sets: dict[tuple[int, int, int], set[int]] = {}
+        shape = (self.n_images, *mc.Patch(*self.patch).n_placements(self.image_size))
+        for label in range(self.n_classes):
+            inside = np.broadcast_to(reach.spread(reach.has(np.full(self.n_images, label))), shape)
+            for where in np.ndindex(shape):
+                sets.setdefault(where, set()).update([label] if inside[where] else [])
+        return sets
 
     def placements(self) -> list[tuple[int, int]]:
         return oracle.placements(self.patch, self.image_size)
@@ -120,3 +131,25 @@ def draw_case(
     patch = (int(random.integers(1, most[0] + 1)), int(random.integers(1, most[1] + 1)))
     votes = draw_votes(random, specs, image_size, n_classes, n_images)
     return Case(specs, image_size, n_classes, votes, patch)
+
+
+def draw_coherent(
+    seed: int, specs: tuple[str, ...], image_size: tuple[int, int], n_classes: int, patch: tuple[int, int], n: int
+) -> Case:
+    """Images whose votes have a region of a rival, and some noise, so that every verdict occurs."""
+    random = np.random.default_rng(seed)
+    votes = []
+    wanted, rival = random.integers(n_classes, size=(2, n))
+    share, noise = random.choice([0.02, 0.1, 0.2, 0.3], size=n), random.choice([0.0, 0.05, 0.2], size=n)
+    for spec in specs:
+        rows, columns = (len(runs) for runs in mc.strategy(spec).visible(image_size))
+        images = []
+        for i in range(n):
+            labels = np.full((rows, columns), wanted[i])
+            region = np.ix_(*(np.arange(max(1, round(side * share[i] ** (1 / 2)))) for side in (rows, columns)))
+            labels[region] = rival[i]
+            odd = random.random((rows, columns)) < noise[i]
+            labels[odd] = random.integers(-1, n_classes, size=odd.sum())
+            images.append(tuple(frozenset([int(label)] if label >= 0 else []) for label in labels.ravel()))
+        votes.append(tuple(images))
+    return Case(specs, image_size, n_classes, tuple(votes), patch)
