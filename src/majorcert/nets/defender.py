@@ -1,0 +1,286 @@
+"""Defender and Ensemble: networks that classify under a certificate. The one place where nets meets certify.
+
+What `predict` returns is the label that `certify` is about: the core derives both from the same ballots.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import safetensors.torch
+import torch
+from torch import Tensor, nn
+
+from majorcert.ballots import Ballots
+from majorcert.certify.drs import DrsBound, drs
+from majorcert.certify.largest import largest_patch
+from majorcert.certify.majority import ReachKind, majorcert
+from majorcert.errors import DataError, ModelError
+from majorcert.nets.card import Card
+from majorcert.nets.data import Dataset
+from majorcert.nets.ensemble_file import member_folders, member_names, resolved, write_members
+from majorcert.nets.images import Images, as_tensor, sha256
+from majorcert.nets.models import ModelConfig
+from majorcert.nets.views import View
+from majorcert.nets.vote import CHUNK_IMAGES, vote
+from majorcert.nets.voter import Network, Precision, Voter, check_finite
+from majorcert.plurality import Ints, plurality_of_labels
+from majorcert.strategies import Strategy
+from majorcert.strategies import strategy as read_strategy
+from majorcert.threat import ImageSize, Patch
+from majorcert.verdict import Verdict
+
+
+@dataclass(frozen=True, init=False, eq=False, repr=False)
+class Defender:
+    """One strategy with one classifier of views; its label is the plurality of its ballots.
+
+    >>> defender = Defender(network, "columns:4", "crop", 0.3, image_size=(32, 32))
+    >>> defender.certify(images, Patch(5)).certified
+    """
+
+    model: Network
+    """any callable from views to logits; a torch module is copied and put in eval mode"""
+    voter: Voter
+    class_names: tuple[str, ...]
+    card: Card | None
+    """what rebuilds the model; without it the defender cannot be saved"""
+
+    def __init__(
+        self,
+        model: Network,
+        strategy: Strategy | str,
+        view: View = "crop",
+        threshold: float | None = 0.3,
+        *,
+        image_size: ImageSize,
+        channels: int = 3,
+        class_names: Sequence[str] | None = None,
+        config: ModelConfig | None = None,
+        training: Mapping[str, Any] | None = None,
+        device: torch.device | str = "cpu",
+        precision: Precision | None = None,
+        batch_size: int | None = None,
+        compiled: bool = False,
+    ) -> None:
+        voter = Voter.of(
+            model,
+            read_strategy(strategy) if isinstance(strategy, str) else strategy,
+            view,
+            threshold,
+            image_size=(int(image_size[0]), int(image_size[1])),
+            channels=channels,
+            device=device,
+            precision=precision,
+            batch_size=batch_size,
+            compiled=compiled,
+            config=config,
+        )
+        names = tuple(str(name) for name in class_names or range(voter.n_classes))
+        if len(names) != voter.n_classes:
+            raise ModelError(f"the network tells {voter.n_classes} classes apart, got {len(names)} class names")
+        card = None
+        if config is not None:
+            facts = (voter.cutter.strategy, view, threshold, voter.cutter.image_size, channels, names, config)
+            card = Card(*facts, training=dict(training or {}))
+        self.__dict__.update(model=model, voter=voter, class_names=names, card=card)
+
+    def __repr__(self) -> str:
+        height, width = self.image_size
+        return f"Defender({self.strategy}, {self.view}, {len(self.class_names)} classes, images of {height}x{width})"
+
+    @property
+    def strategy(self) -> Strategy:
+        return self.voter.cutter.strategy
+
+    @property
+    def view(self) -> View:
+        return self.voter.cutter.view
+
+    @property
+    def threshold(self) -> float | None:
+        return self.voter.threshold
+
+    @property
+    def image_size(self) -> ImageSize:
+        return self.voter.cutter.image_size
+
+    @property
+    def channels(self) -> int:
+        return self.voter.channels
+
+    @cached_property
+    def weights_sha256(self) -> str | None:
+        """Fingerprint of the weights, the same as of the file that `save` writes; None for a plain callable."""
+        if not isinstance(self.model, nn.Module):
+            return None
+        tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in self.model.state_dict().items()}
+        return hashlib.sha256(safetensors.torch.save(tensors)).hexdigest()
+
+    def scores(self, images: Images) -> npt.NDArray[np.float32]:
+        """(images, ablations, classes) the probabilities that the network gives to each view."""
+        return self._cast(self._tensor(images), keep_scores=True)
+
+    def ballots(self, images: Images) -> Ballots:
+        """What every view of the images votes for: the evidence that `predict` and `certify` use.
+
+        Images are (N, C, H, W) tensors or (N, H, W, C) arrays, (N, H, W) if grey; uint8, or floats from 0 to 1.
+        """
+        tensor = self._tensor(images)
+        return Ballots(
+            self._cast(tensor, keep_scores=False),
+            strategy=self.strategy,
+            image_size=self.image_size,
+            n_classes=len(self.class_names),
+            provenance={
+                **self.voter.facts(),
+                "class_names": list(self.class_names),
+                "weights_sha256": self.weights_sha256,
+                "images_sha256": sha256(tensor),
+            },
+        )
+
+    def predict(self, images: Images) -> Ints:
+        """(images,) the label of each image: the plurality of its ballots."""
+        return self.ballots(images).label
+
+    def certify(self, images: Images, patch: Patch, *, bound: DrsBound = "local") -> Verdict:
+        """Whether any placement of the patch could change the label that `predict` gives to each image."""
+        return drs(self.ballots(images), patch, bound=bound)
+
+    def _tensor(self, images: Images) -> Tensor:
+        return as_tensor(images, self.channels, self.image_size)
+
+    def _cast(self, images: Tensor, *, keep_scores: bool) -> npt.NDArray[Any]:
+        """Labels, or else scores, of any number of images, of which a few at a time are on the device."""
+        found = []
+        for start in range(0, len(images), CHUNK_IMAGES):
+            some = images[start : start + CHUNK_IMAGES]
+            votes = check_finite(self.voter.vote(some, keep_scores=keep_scores))
+            found.append((votes.labels if votes.scores is None else votes.scores).cpu().numpy())
+        if not found:
+            width = len(self.class_names) if keep_scores else self.voter.n_votes
+            return np.empty((0, self.voter.cutter.n_ablations, width), dtype=np.float32 if keep_scores else np.int32)
+        return np.concatenate(found)
+
+    def vote(self, dataset: Dataset, path: str | Path, **options: Any) -> None:
+        """Record the ballots of a data set in an evidence store; options are those of `nets.vote.vote`."""
+        if dataset.class_names != self.class_names:
+            raise DataError(
+                f"{dataset.name} has the classes {_few(dataset.class_names)}, the defender was made for "
+                f"{_few(self.class_names)}"
+            )
+        vote(self.voter, dataset, path, origin={"weights_sha256": self.weights_sha256}, **options)
+
+    def save(self, folder: str | Path, *, half: bool = False) -> None:
+        """Write weights.safetensors and defender.json, which rebuild this defender.
+
+        Args:
+            half: store the weights as float16, in half the space; they are loaded as float32 again.
+        """
+        if self.card is None or not isinstance(self.model, nn.Module):
+            raise ModelError(
+                "a defender is saved with the ModelConfig that its network was built from: pass config=..."
+            )
+        weights = self.model.state_dict()
+        if half:
+            weights = {
+                name: tensor.half() if tensor.is_floating_point() else tensor for name, tensor in weights.items()
+            }
+        self.card.write(Path(folder), weights)
+
+    @classmethod
+    def load(
+        cls,
+        folder: str | Path,
+        *,
+        device: torch.device | str = "cpu",
+        precision: Precision | None = None,
+        batch_size: int | None = None,
+        compiled: bool = False,
+    ) -> "Defender":
+        """The defender that `save` or `majorcert train` wrote; damaged or foreign files are refused."""
+        card = Card.read(Path(folder))
+        defender = cls(
+            card.network(Path(folder)),
+            card.strategy,
+            card.view,
+            card.threshold,
+            image_size=card.image_size,
+            channels=card.channels,
+            class_names=card.class_names,
+            config=card.model,
+            training=card.training,
+            device=device,
+            precision=precision,
+            batch_size=batch_size,
+            compiled=compiled,
+        )
+        defender.__dict__["weights_sha256"] = card.weights_sha256
+        return defender
+
+
+@dataclass(frozen=True, init=False, eq=False)
+class Ensemble:
+    """Several defenders of the same images and classes; its label is the plurality of their labels."""
+
+    defenders: tuple[Defender, ...]
+
+    def __init__(self, defenders: Sequence[Defender]) -> None:
+        if not defenders:
+            raise ModelError("an ensemble is a list of one or more defenders, got none")
+        kinds = [(each.image_size, each.channels, each.class_names) for each in defenders]
+        for place, kind in enumerate(kinds[1:], start=2):
+            if kind != kinds[0]:
+                raise ModelError(f"defenders 1 and {place} are for different images or classes: {kinds[0]} and {kind}")
+        object.__setattr__(self, "defenders", tuple(defenders))
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        return self.defenders[0].class_names
+
+    @property
+    def image_size(self) -> ImageSize:
+        return self.defenders[0].image_size
+
+    @property
+    def channels(self) -> int:
+        return self.defenders[0].channels
+
+    def ballots(self, images: Images) -> list[Ballots]:
+        """The evidence of each defender; images as for `Defender.ballots`."""
+        return [defender.ballots(images) for defender in self.defenders]
+
+    def predict(self, images: Images) -> Ints:
+        """(images,) the label of each image: the plurality of the defenders' labels."""
+        labels = np.stack([defender.predict(images) for defender in self.defenders], axis=1)
+        return plurality_of_labels(labels, len(self.class_names))
+
+    def certify(self, images: Images, patch: Patch, *, reach: ReachKind = "exact") -> Verdict:
+        """Whether any placement of the patch could change the label that `predict` gives to each image."""
+        return majorcert(self.ballots(images), patch, reach=reach)
+
+    def largest_patch(self, images: Images) -> Ints:
+        """(images,) the side of the largest square patch that each image is certified against."""
+        return largest_patch(self.ballots(images))
+
+    def save(self, folder: str | Path, *, half: bool = False) -> None:
+        """Write ensemble.json and a sub-folder for each defender."""
+        names = member_names([defender.strategy for defender in self.defenders])
+        for name, defender in zip(names, self.defenders, strict=True):
+            defender.save(Path(folder) / name, half=half)
+        write_members(Path(folder), names)
+
+    @classmethod
+    def load(cls, folder: str | Path, **options: Any) -> "Ensemble":
+        """The ensemble in a folder, or the bundled one of that name; options are those of `Defender.load`."""
+        return cls([Defender.load(member, **options) for member in member_folders(resolved(folder))])
+
+
+def _few(names: Sequence[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

@@ -1,0 +1,59 @@
+"""The artifact of an ensemble: a folder with ensemble.json, which lists its members, and a sub-folder for each."""
+
+import json
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+
+from majorcert.errors import ModelError
+from majorcert.nets.card import CARD
+from majorcert.nets.checkpoint import write_json
+from majorcert.strategies import Strategy
+
+FORMAT = "majorcert-ensemble"
+NAME = "ensemble.json"
+
+
+def member_names(strategies: Sequence[Strategy]) -> list[str]:
+    """A folder name for each member: "columns-19-5" for columns:19/5, and "columns-19-5-2" if it comes again."""
+    names: list[str] = []
+    for strategy in strategies:
+        name = str(strategy).replace(":", "-").replace("/", "-")
+        again = sum(other == name or other.startswith(f"{name}#") for other in names)
+        names.append(name if not again else f"{name}#{again + 1}")
+    return [name.replace("#", "-") for name in names]
+
+
+def write_members(folder: Path, names: Sequence[str]) -> None:
+    """Write ensemble.json over the members' sub-folders."""
+    write_json(folder / NAME, {"format": FORMAT, "version": 1, "members": list(names)})
+
+
+def member_folders(folder: Path) -> list[Path]:
+    """The folders of the members of an ensemble; a folder that holds one defender is an ensemble of one."""
+    if not (folder / NAME).is_file() and (folder / CARD).is_file():
+        return [folder]
+    try:
+        raw = json.loads((folder / NAME).read_bytes())
+        if (raw["format"], raw["version"]) != (FORMAT, 1):
+            raise ValueError(f"format {raw['format']!r} version {raw['version']!r} is not {FORMAT!r} version 1")
+        names = [str(name) for name in raw["members"]]
+        if not names or any(Path(name).name != name or name in ("", ".", "..") for name in names):
+            raise ValueError(f"members are names of sub-folders, got {names}")
+    except FileNotFoundError:
+        raise ModelError(f"{folder} holds neither an ensemble ({NAME}) nor a trained defender ({CARD})") from None
+    except (OSError, KeyError, TypeError, ValueError) as error:
+        raise ModelError(f"cannot read {folder / NAME} as an ensemble: {error}") from None
+    return [folder / name for name in names]
+
+
+def resolved(name: str | Path) -> Path:
+    """The folder of that path, or the ensemble of that name that comes with majorcert."""
+    if Path(name).is_dir():
+        return Path(name)
+    bundled = Path(str(resources.files("majorcert"))) / "bundled"
+    names = sorted(path.name for path in bundled.iterdir() if path.is_dir()) if bundled.is_dir() else []
+    if str(name) in names:
+        return bundled / name
+    known = f"; bundled ensembles: {', '.join(names)}" if names else ""
+    raise ModelError(f"there is no folder {str(name)!r}{known}; `majorcert train` writes one")
