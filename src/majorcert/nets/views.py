@@ -21,6 +21,11 @@ View = Literal["canvas", "crop"]
 VIEWS: tuple[View, ...] = ("canvas", "crop")
 
 
+def to_unit(images: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
+    """Pixel values 0 to 255 as floats from 0 to 1: the one conversion that training, voting and prediction share."""
+    return images.float().div(255).to(dtype)
+
+
 def in_channels(view: View, channels: int) -> int:
     """The channels of a view of images with `channels` channels: colour and complement, or colour and place."""
     return 2 * channels if view == "canvas" else channels + 2

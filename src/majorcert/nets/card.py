@@ -1,0 +1,113 @@
+"""The artifact of a training run: RUN/weights.safetensors and RUN/defender.json, which rebuild a defender exactly."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor, nn
+
+from majorcert.errors import MajorcertError, ModelError
+from majorcert.nets.checkpoint import read_tensors, write_json, write_tensors
+from majorcert.nets.models import ModelConfig, build
+from majorcert.nets.views import VIEWS, View, in_channels
+from majorcert.strategies import Strategy
+from majorcert.strategies import strategy as read_strategy
+from majorcert.threat import ImageSize
+
+FORMAT = "majorcert-defender"
+WEIGHTS = "weights.safetensors"
+CARD = "defender.json"
+
+
+@dataclass(frozen=True)
+class Card:
+    """What a defender is: its strategy, view, threshold, network and origin; all but the weights themselves."""
+
+    strategy: Strategy
+    view: View
+    threshold: float | None
+    image_size: ImageSize
+    channels: int
+    class_names: tuple[str, ...]
+    model: ModelConfig
+    weights_sha256: str = ""
+    training: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.view not in VIEWS:
+            raise ModelError(f"a view is 'canvas' or 'crop', got {self.view!r}")
+        expected = in_channels(self.view, self.channels), len(self.class_names)
+        got = self.model.in_channels, self.model.n_classes
+        if got != expected:
+            raise ModelError(
+                f"a {self.view} view of {self.channels} channels and {len(self.class_names)} classes needs a network "
+                f"of {expected[0]} input channels and {expected[1]} classes, got {got[0]} and {got[1]}"
+            )
+        self.strategy.visible(self.image_size)
+
+    def write(self, run_dir: Path, weights: Mapping[str, Tensor]) -> "Card":
+        """Write the weights and the card; returns the card with the weights' fingerprint."""
+        run_dir.mkdir(parents=True, exist_ok=True)
+        card = replace(self, weights_sha256=write_tensors(run_dir / WEIGHTS, weights))
+        write_json(
+            run_dir / CARD,
+            {
+                "format": FORMAT,
+                "version": 1,
+                "strategy": str(card.strategy),
+                "view": card.view,
+                "threshold": card.threshold,
+                "image_size": card.image_size,
+                "channels": card.channels,
+                "class_names": card.class_names,
+                "model": card.model.to_json(),
+                "weights_sha256": card.weights_sha256,
+                "training": card.training,
+            },
+        )
+        return card
+
+    @classmethod
+    def read(cls, run_dir: Path) -> "Card":
+        """The card in a run directory."""
+        path = run_dir / CARD
+        try:
+            raw = json.loads(path.read_bytes())
+            if (raw["format"], raw["version"]) != (FORMAT, 1):
+                raise ModelError(f"format {raw['format']!r} version {raw['version']!r} is not {FORMAT!r} version 1")
+            height, width = raw["image_size"]
+            return cls(
+                strategy=read_strategy(raw["strategy"]),
+                view=raw["view"],
+                threshold=None if raw["threshold"] is None else float(raw["threshold"]),
+                image_size=(int(height), int(width)),
+                channels=int(raw["channels"]),
+                class_names=tuple(str(name) for name in raw["class_names"]),
+                model=ModelConfig.from_json(raw["model"]),
+                weights_sha256=str(raw["weights_sha256"]),
+                training=dict(raw["training"]),
+            )
+        except FileNotFoundError:
+            raise ModelError(
+                f"{run_dir} holds no trained defender ({CARD} is missing); train it to the end first"
+            ) from None
+        except (OSError, KeyError, TypeError, ValueError, MajorcertError) as error:
+            raise ModelError(f"cannot read {path} as a defender: {error}") from None
+
+    def network(self, run_dir: Path) -> nn.Module:
+        """The network with its weights, in eval mode on the CPU; the weights must be the ones the card is about."""
+        path = run_dir / WEIGHTS
+        tensors, _ = read_tensors(path)
+        if hashlib.sha256(path.read_bytes()).hexdigest() != self.weights_sha256:
+            raise ModelError(
+                f"{path} is not the file that {CARD} is about (SHA-256 differs); restore it or train again"
+            )
+        network = build(self.model)
+        try:
+            network.load_state_dict(tensors)
+        except RuntimeError as error:
+            raise ModelError(f"the weights in {path} do not fit the network that {CARD} describes: {error}") from None
+        return network.eval()

@@ -1,0 +1,106 @@
+"""Tensors and JSON on disk: safetensors, never pickle, each file written whole or not at all."""
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor
+
+from majorcert.errors import ModelError
+
+FORMAT = "majorcert-checkpoint"
+NAME = "checkpoint"
+
+
+@dataclass(frozen=True, eq=False)
+class Checkpoint:
+    """A training run between two steps."""
+
+    about: dict[str, Any]
+    """Everything that must be the same for the run to continue: configuration, data, device."""
+    epoch: int
+    """Epochs done."""
+    step: int
+    """Steps done in the epoch after them."""
+    seconds: float
+    """Time spent in that epoch so far."""
+    tensors: dict[str, Tensor]
+
+    def write(self, run_dir: Path) -> None:
+        """Write RUN/checkpoint.safetensors, which is complete in itself, and its JSON beside it for people."""
+        progress = {"epoch": self.epoch, "step": self.step, "seconds": self.seconds}
+        header = {"format": FORMAT, "version": 1, **progress, "about": self.about}
+        write_tensors(run_dir / f"{NAME}.safetensors", self.tensors, {FORMAT: json.dumps(header)})
+        write_json(run_dir / f"{NAME}.json", header)
+
+    @classmethod
+    def read(cls, run_dir: Path, about: Mapping[str, Any]) -> "Checkpoint | None":
+        """The checkpoint in a run directory, None if there is none; it must be one of this very run."""
+        path = run_dir / f"{NAME}.safetensors"
+        if not path.exists():
+            return None
+        tensors, metadata = read_tensors(path)
+        try:
+            header = json.loads(metadata[FORMAT])
+            found = cls(header["about"], int(header["epoch"]), int(header["step"]), float(header["seconds"]), tensors)
+        except (KeyError, TypeError, ValueError):
+            raise ModelError(
+                f"{path} is no majorcert checkpoint; resume from the directory that `train` wrote"
+            ) from None
+        differing = _differing(found.about, json.loads(json.dumps(about)))
+        if differing:
+            raise ModelError(f"{path} is of another training run: {'; '.join(differing)}; use another run directory")
+        return found
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str] | None = None) -> str:
+    """Write a safetensors file atomically; returns the SHA-256 of its bytes."""
+    content = save({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, metadata)
+    _write(path, content)
+    return hashlib.sha256(content).hexdigest()
+
+
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Write a JSON file atomically."""
+    _write(path, (json.dumps(content, indent=2) + "\n").encode())
+
+
+def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """The tensors of a safetensors file, on the CPU, and its metadata."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            return {name: file.get_tensor(name) for name in file.keys()}, dict(file.metadata() or {})  # noqa: SIM118
+    except (OSError, SafetensorError, ValueError) as error:
+        raise ModelError(
+            f"cannot read {path} as safetensors ({error}); it is missing, damaged or of another kind"
+        ) from None
+
+
+def _write(path: Path, content: bytes) -> None:
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    try:
+        with part.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    except OSError as error:
+        raise ModelError(f"cannot write {path}: {error.strerror}; what was there before is untouched") from None
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _differing(found: Any, wanted: Any, name: str = "") -> list[str]:
+    """The leaves in which two JSON values differ, in words."""
+    if isinstance(found, dict) and isinstance(wanted, dict):
+        keys = sorted(set(found) | set(wanted))
+        return [
+            line for key in keys for line in _differing(found.get(key), wanted.get(key), f"{name}.{key}".strip("."))
+        ]
+    return [] if found == wanted else [f"{name} was {found!r}, now {wanted!r}"]

@@ -1,0 +1,92 @@
+"""How a defender is trained: every knob in one frozen record that goes to JSON and back."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Literal
+
+from majorcert.errors import ModelError
+from majorcert.nets.augment import Augment
+from majorcert.nets.models import ModelConfig
+from majorcert.nets.views import VIEWS, View
+from majorcert.strategies import Strategy
+from majorcert.strategies import strategy as read_strategy
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """One training run. With the same configuration, data and device the result is the same."""
+
+    strategy: Strategy
+    view: View
+    model: ModelConfig
+    epochs: int = 150
+    batch_size: int = 512
+    """Of all processes together. The images left over at the end of a shuffled epoch are dropped."""
+    lr: float = 0.2
+    weight_decay: float = 5e-4
+    momentum: float = 0.9
+    label_smoothing: float = 0.0
+    ema_decay: float = 0.0
+    """Above 0 the artifact is the moving average of the weights, with this decay per step."""
+    warmup: float = 0.0
+    """Epochs in which the learning rate grows from 0."""
+    milestones: tuple[int, ...] = ()
+    """Epochs after which the learning rate is divided by ten; with none it follows a cosine to 0."""
+    augment: Augment = field(default_factory=Augment)
+    precision: Literal["bf16", "float32"] = "bf16"
+    """Of the network's arithmetic on CUDA; on a CPU it is always float32."""
+    threshold: float | None = 0.3
+    """A score at or over it is a vote; None: the top label alone. Used by the voting, not by the training."""
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.view not in VIEWS:
+            raise ModelError(f"a view is 'canvas' or 'crop', got {self.view!r}")
+        if self.precision not in ("bf16", "float32"):
+            raise ModelError(f"the precision is 'bf16' or 'float32', got {self.precision!r}")
+        limits = {"epochs": 1, "batch_size": 1, "lr": 0, "weight_decay": 0, "warmup": 0, "seed": 0}
+        for name, least in limits.items():
+            if getattr(self, name) < least:
+                raise ModelError(f"{name} is {least} or more, got {getattr(self, name)}")
+        for name in ("momentum", "label_smoothing", "ema_decay"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ModelError(f"{name} is at least 0 and less than 1, got {getattr(self, name)}")
+        if self.threshold is not None and not 0 < self.threshold <= 1:
+            raise ModelError(f"the threshold is above 0 and at most 1, or None; got {self.threshold}")
+
+    def learning_rate(self, step: int, steps_per_epoch: int) -> float:
+        """The learning rate of a step, counted from 0 over all epochs."""
+        epoch = (step + 1) / steps_per_epoch
+        if epoch < self.warmup:
+            return self.lr * epoch / self.warmup
+        if self.milestones:
+            return self.lr * 0.1 ** sum(step >= milestone * steps_per_epoch for milestone in self.milestones)
+        done = (step / steps_per_epoch - self.warmup) / max(self.epochs - self.warmup, 1e-9)
+        return self.lr * (1 + math.cos(math.pi * min(max(done, 0.0), 1.0))) / 2
+
+    def average_decay(self, step: int) -> float:
+        """The decay of the moving average at a step; small at first, so that the fresh weights are soon forgotten."""
+        return min(self.ema_decay, (1 + step) / (10 + step))
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "strategy": str(self.strategy), "model": self.model.to_json()}
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> "TrainConfig":
+        """Read what `to_json` wrote."""
+        unknown = sorted(set(raw) - {known.name for known in fields(cls)})
+        if unknown:
+            raise ModelError(f"the training configuration has unknown fields {unknown}; is it from a newer version?")
+        try:
+            return cls(
+                **{
+                    **raw,
+                    "strategy": read_strategy(raw["strategy"]),
+                    "model": ModelConfig.from_json(raw["model"]),
+                    "milestones": tuple(raw["milestones"]),
+                    "augment": Augment(**raw["augment"]),
+                }
+            )
+        except (KeyError, TypeError) as error:
+            raise ModelError(f"cannot read the training configuration: {error}") from None

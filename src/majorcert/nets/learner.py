@@ -1,0 +1,141 @@
+"""One training step, from a list of image numbers to new weights, that a CUDA graph can record and replay."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F  # noqa: N812 (the name that every user of torch knows)
+
+from majorcert.errors import DataError
+from majorcert.nets.augment import N_RANDOM, gathered, jittered, mixed
+from majorcert.nets.config import TrainConfig
+from majorcert.nets.data import Dataset
+from majorcert.nets.models import build
+from majorcert.nets.team import Team
+from majorcert.nets.views import Cutter, to_unit
+
+
+class Learner:
+    """The state of a training run on one device: weights, momentum, average, random numbers and running sums.
+
+    What changes from step to step (which images, the learning rate, the decay of the average) is read from tensors
+    that stay at one place, so that the same recorded kernels serve every step. With several processes, each draws
+    the random numbers of the whole batch and uses its own part: all hold the same random state.
+    """
+
+    def __init__(self, config: TrainConfig, dataset: Dataset, team: Team, *, compiled: bool = False) -> None:
+        if dataset.labels is None:
+            raise DataError(f"{dataset.name}: images without labels cannot be trained on")
+        self.config, self.team, device = config, team, team.device
+        self.images, self.labels = dataset.images.to(device), dataset.labels.to(device)
+        self.cutter = Cutter.of(config.strategy, config.view, dataset.image_size, device)
+        torch.manual_seed(config.seed)
+        self.model: nn.Module = build(config.model).to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.network: Callable[[Tensor], Tensor] = team.wrap(self.model)
+        if compiled:
+            self.network = torch.compile(self.network)
+        self.generator = torch.Generator(device).manual_seed(config.seed)
+        self.weights = list(self.model.parameters())
+        self.velocity = [torch.zeros_like(weight) for weight in self.weights]
+        self.averaged = [tensor for tensor in self.model.state_dict().values() if tensor.is_floating_point()]
+        self.average = [tensor.clone() for tensor in self.averaged] if config.ema_decay else []
+        self.batch = torch.zeros(min(config.batch_size, len(dataset)), dtype=torch.int64, device=device)
+        self.lr, self.decay = torch.zeros((), device=device), torch.zeros((), device=device)
+        self.sums = torch.zeros(3, dtype=torch.float64, device=device)
+        """Loss, right answers and images since the epoch began, in this process."""
+
+    def step(self) -> None:
+        """Learn from the images `batch`: augment, hide, classify, follow the gradient, average."""
+        config, share = self.config, self.team.share
+        random = torch.rand(len(self.batch), N_RANDOM + 2, generator=self.generator, device=self.batch.device)
+        index, random = share(self.batch), share(random)
+        images = to_unit(gathered(self.images, index, config.augment, random))
+        images = jittered(images, config.augment, random)
+        labels = self.labels[index]
+        mixing = random[:, N_RANDOM] * config.augment.mixup
+        if config.augment.mixup:
+            images = mixed(images, mixing)
+        n_ablations = self.cutter.n_ablations
+        ablations = (random[:, N_RANDOM + 1] * n_ablations).long().clamp(max=n_ablations - 1)
+        views = self.cutter.cut(images, ablations)
+
+        with torch.autocast("cuda", torch.bfloat16, enabled=views.is_cuda and config.precision == "bf16"):
+            logits = self.network(views)
+        logits = logits.float()
+        losses = F.cross_entropy(logits, labels, reduction="none", label_smoothing=config.label_smoothing)
+        if config.augment.mixup:
+            other = F.cross_entropy(logits, labels.roll(1), reduction="none", label_smoothing=config.label_smoothing)
+            losses = losses * (1 - mixing) + other * mixing
+        torch.autograd.backward(losses.mean())
+
+        with torch.no_grad():
+            self._descend()
+            if self.average:
+                torch._foreach_mul_(self.average, self.decay)
+                torch._foreach_add_(self.average, torch._foreach_mul(self.averaged, 1 - self.decay))
+            right = (logits.argmax(dim=1) == labels).sum()
+            self.sums += torch.stack([losses.sum(), right, torch.ones_like(losses).sum()]).double()
+
+    def _descend(self) -> None:
+        """Stochastic gradient descent with Nesterov momentum; torch's own reads the learning rate on the CPU."""
+        gradients = [torch.zeros_like(weight) if weight.grad is None else weight.grad for weight in self.weights]
+        torch._foreach_add_(gradients, self.weights, alpha=self.config.weight_decay)
+        torch._foreach_mul_(self.velocity, self.config.momentum)
+        torch._foreach_add_(self.velocity, gradients)
+        torch._foreach_add_(gradients, self.velocity, alpha=self.config.momentum)
+        torch._foreach_mul_(gradients, -self.lr)
+        torch._foreach_add_(self.weights, gradients)
+        self.model.zero_grad(set_to_none=True)
+
+    def recorded(self) -> Callable[[], None]:
+        """`step` as one replay of a CUDA graph, which spares the launch of some hundred small kernels.
+
+        Recording runs the step a few times to warm up; the state is put back afterwards, random numbers included.
+        """
+        before = {name: tensor.clone() for name, tensor in self.state().items()}
+        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            for _ in range(3):
+                self.step()
+        torch.cuda.current_stream().wait_stream(stream)
+        self.restore(before)
+        graph = torch.cuda.CUDAGraph()
+        graph.register_generator_state(self.generator)
+        with torch.cuda.graph(graph):
+            self.step()
+        return graph.replay
+
+    def state(self) -> dict[str, Tensor]:
+        """Everything that a step changes, by name."""
+        names = [name for name, _ in self.model.named_parameters()]
+        averaged = [name for name, tensor in self.model.state_dict().items() if tensor.is_floating_point()]
+        return {
+            **{f"weights/{name}": tensor for name, tensor in self.model.state_dict().items()},
+            **{f"velocity/{name}": tensor for name, tensor in zip(names, self.velocity, strict=True)},
+            **{f"average/{name}": tensor for name, tensor in zip(averaged, self.average, strict=bool(self.average))},
+            "sums": self.sums,
+            "random/views": self.generator.get_state(),
+            "random/network": self._device_random().get_state(),
+        }
+
+    def restore(self, state: dict[str, Tensor]) -> None:
+        """Put a state back in place."""
+        for name, tensor in self.state().items():
+            if name == "random/views":
+                self.generator.set_state(state[name])
+            elif name == "random/network":
+                self._device_random().set_state(state[name])
+            else:
+                tensor.copy_(state[name])
+
+    def _device_random(self) -> torch.Generator:
+        """The generator that dropout draws from."""
+        device = self.team.device
+        return torch.cuda.default_generators[device.index] if device.type == "cuda" else torch.default_generator
+
+    def result(self) -> dict[str, Tensor]:
+        """The weights to keep: their average where there is one."""
+        state = self.state()
+        weights = {name: state[f"weights/{name}"] for name in self.model.state_dict()}
+        return {name: state.get(f"average/{name}", tensor) for name, tensor in weights.items()}

@@ -1,0 +1,72 @@
+"""The processes that train together: one alone, or those that torchrun started."""
+
+import os
+from types import TracebackType
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from majorcert.errors import ModelError
+
+
+class Team:
+    """This process's place among those that train together; a context, as the process group must be closed.
+
+    torchrun sets RANK, WORLD_SIZE and LOCAL_RANK. Gradients travel by nccl on CUDA and by gloo on CPUs.
+    """
+
+    def __init__(self, device: torch.device | str) -> None:
+        self.rank = int(os.environ.get("RANK", "0"))
+        self.size = int(os.environ.get("WORLD_SIZE", "1"))
+        self.device = torch.device(device)
+        if self.device.type == "cuda":
+            if not torch.cuda.is_available():
+                raise ModelError(f"asked for {device}, but this torch sees no CUDA device; use the device 'cpu'")
+            if ":" not in str(device):
+                self.device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+        self._control: dist.ProcessGroup | None = None
+
+    @property
+    def leads(self) -> bool:
+        """Whether this process writes the files."""
+        return self.rank == 0
+
+    def __enter__(self) -> "Team":
+        if self.size > 1:
+            if self.device.type == "cuda":
+                torch.cuda.set_device(self.device)
+            dist.init_process_group("nccl" if self.device.type == "cuda" else "gloo")
+            # Small agreements between CPUs, so that they never wait for the GPU.
+            self._control = dist.new_group(backend="gloo")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.size > 1:
+            if kind is None:
+                dist.barrier(group=self._control)
+            dist.destroy_process_group()
+
+    def share(self, rows: Tensor) -> Tensor:
+        """This process's part of the rows of a batch; the parts of all processes make up the batch."""
+        return rows.tensor_split(self.size)[self.rank]
+
+    def wrap(self, model: nn.Module) -> nn.Module:
+        """The model with gradients averaged over the team, and the buffers of the first process for all."""
+        if self.size == 1:
+            return model
+        return DistributedDataParallel(model, device_ids=[self.device] if self.device.type == "cuda" else None)
+
+    def total(self, tensor: Tensor) -> Tensor:
+        """The sum of everybody's tensor, on the CPU."""
+        result = tensor.detach().cpu().clone()
+        if self.size > 1:
+            dist.all_reduce(result, group=self._control)
+        return result
+
+    def any(self, flag: bool) -> bool:
+        """Whether anybody's flag is up."""
+        return flag if self.size == 1 else bool(self.total(torch.tensor(int(flag))))
