@@ -1,0 +1,141 @@
+// Everything that is drawn on a canvas: the image with its map, the ballots, the small pictures of the gallery.
+
+// The colours of the current theme, as the browser resolves them.
+function themeColours() {
+  const probe = document.getElementById("probe");
+  const colour = (name) => {
+    probe.style.color = `var(--${name})`;
+    return getComputedStyle(probe).color;
+  };
+  return Object.fromEntries(["ink", "surface", "line", "blank", "accent", "unsafe"].map((name) => [name, colour(name)]));
+}
+
+// A colour for each label: its own if there are few classes, else one in turn to those given, the most important first.
+function labelColours(labels) {
+  const palette = manifest.palette;
+  if (N_CLASSES <= palette.length) return new Map(CLASS_NAMES.map((_, label) => [label, palette[label]]));
+  return new Map(labels.slice(0, palette.length).map((label, i) => [label, palette[i]]));
+}
+
+function sized(canvas, width, height) {
+  if (canvas.width !== width || canvas.height !== height) Object.assign(canvas, { width, height });
+  const context = canvas.getContext("2d");
+  context.clearRect(0, 0, width, height);
+  context.globalAlpha = 1;
+  return context;
+}
+
+function drawPicture(context, picture, scale, colours) {
+  context.imageSmoothingEnabled = false;
+  if (picture) {
+    context.drawImage(picture.sheet, picture.x, picture.y, WIDTH, HEIGHT, 0, 0, WIDTH * scale, HEIGHT * scale);
+    return;
+  }
+  context.fillStyle = colours.blank;
+  context.fillRect(0, 0, WIDTH * scale, HEIGHT * scale);
+}
+
+// A square at the centre of the patch for each placement that is not safe, hatched so that it does not rest on colour.
+function drawMap(context, ensemble, [height, width], scale, colours, opacity) {
+  const map = ensemble.unsafe();
+  context.fillStyle = colours.unsafe;
+  context.strokeStyle = colours.surface;
+  context.lineWidth = Math.max(1, scale / 14);
+  context.beginPath();
+  for (let at = 0; at < map.length; at++) {
+    if (!map[at]) continue;
+    const x = ((at % ensemble.nLefts) + (width - 1) / 2) * scale;
+    const y = (Math.floor(at / ensemble.nLefts) + (height - 1) / 2) * scale;
+    context.globalAlpha = opacity;
+    context.fillRect(x, y, scale, scale);
+    if (scale < 8) continue;
+    context.moveTo(x, y + scale);
+    context.lineTo(x + scale, y);
+  }
+  context.globalAlpha = 0.6;
+  context.stroke();
+  context.globalAlpha = 1;
+}
+
+function stageScale() {
+  return Math.max(1, Math.floor(720 / Math.max(HEIGHT, WIDTH)));
+}
+
+function drawStage(canvas, picture, ensemble, patch, [top, left], showMap) {
+  const scale = stageScale();
+  const colours = themeColours();
+  const context = sized(canvas, WIDTH * scale, HEIGHT * scale);
+  drawPicture(context, picture, scale, colours);
+  if (showMap) drawMap(context, ensemble, patch, scale, colours, picture ? 0.55 : 0.8);
+  const [height, width] = patch;
+  const box = [left * scale, top * scale, width * scale, height * scale];
+  const safe = !ensemble.unsafe()[top * ensemble.nLefts + left];
+  context.globalAlpha = 0.5;
+  context.fillStyle = colours.ink;
+  context.fillRect(...box);
+  context.globalAlpha = 1;
+  for (const [colour, thickness] of [[colours.surface, 9], [safe ? colours.accent : colours.unsafe, 5]]) {
+    context.strokeStyle = colour;
+    context.lineWidth = thickness;
+    context.strokeRect(...box);
+  }
+}
+
+function drawThumbnail(canvas, picture, ensemble, patch) {
+  const scale = Math.max(1, Math.round(96 / Math.max(HEIGHT, WIDTH)));
+  const colours = themeColours();
+  const context = sized(canvas, WIDTH * scale, HEIGHT * scale);
+  drawPicture(context, picture, scale, colours);
+  if (ensemble) drawMap(context, ensemble, patch, scale, colours, picture ? 0.5 : 0.8);
+}
+
+// The ballots of one defender, each at its first pixel; those that the patch touches are bright and outlined.
+function drawBallots(canvas, tallies, [top, left], colourOf, isolated) {
+  const nColumns = tallies.nColumns;
+  const nRows = tallies.votes.planes[0].length / nColumns;
+  const theme = themeColours();
+  const side = 480;
+  const ratio = Math.min(Math.max(HEIGHT / WIDTH, 0.4), 2.5);
+  const context = sized(canvas, side, Math.round(side * ratio));
+  const [cellWidth, cellHeight] = [canvas.width / nColumns, canvas.height / nRows];
+  const gap = Math.min(cellWidth, cellHeight) >= 7 ? 1 : 0;
+  const touchedRows = new Set(tallies.rows[top]);
+  const touchedColumns = new Set(tallies.columns[left]);
+  const touched = (i, j) => touchedRows.has(i) && touchedColumns.has(j);
+  context.strokeStyle = theme.ink;
+  context.lineWidth = 3;
+  context.beginPath();
+  for (let i = 0; i < nRows; i++)
+    for (let j = 0; j < nColumns; j++) {
+      const [x, y] = [j * cellWidth, i * cellHeight];
+      const labels = tallies.votes.planes.map((plane) => plane[i * nColumns + j]).filter((label) => label >= 0);
+      const lit = touched(i, j);
+      drawBallot(context, labels, [x, y, cellWidth - gap, cellHeight - gap], lit, colourOf, isolated, theme);
+      if (!lit) continue;
+      if (!touched(i - 1, j)) line(context, x, y, x + cellWidth, y);
+      if (!touched(i + 1, j)) line(context, x, y + cellHeight, x + cellWidth, y + cellHeight);
+      if (!touched(i, j - 1)) line(context, x, y, x, y + cellHeight);
+      if (!touched(i, j + 1)) line(context, x + cellWidth, y, x + cellWidth, y + cellHeight);
+    }
+  context.globalAlpha = 1;
+  context.stroke();
+}
+
+function line(context, x, y, toX, toY) {
+  context.moveTo(x, y);
+  context.lineTo(toX, toY);
+}
+
+// One ballot: a part of its cell for each label it names; blank when it abstains.
+function drawBallot(context, labels, [x, y, width, height], lit, colourOf, isolated, theme) {
+  const wide = width >= height;
+  const n = Math.max(labels.length, 1);
+  for (let part = 0; part < n; part++) {
+    const label = labels[part];
+    const faint = isolated !== null && isolated !== label;
+    context.globalAlpha = label === undefined ? 1 : faint ? 0.08 : lit ? 1 : 0.5;
+    context.fillStyle = label === undefined ? theme.blank : (colourOf.get(label) ?? theme.line);
+    if (wide) context.fillRect(x + (width / n) * part, y, width / n, height);
+    else context.fillRect(x, y + (height / n) * part, width, height / n);
+  }
+}

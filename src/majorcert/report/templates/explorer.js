@@ -1,0 +1,201 @@
+// The explorer: one image, one patch, one placement, and what every defender can be made to say there.
+
+const MOST_TALLIES = 8;
+
+function make(tag, properties = {}) {
+  return Object.assign(document.createElement(tag), properties);
+}
+
+const touchedCache = new Map();
+
+function touchedOf(place, side, visible, nPixels, length) {
+  const key = `${place} ${side} ${length}`;
+  if (!touchedCache.has(key)) touchedCache.set(key, touchedRuns(visible, nPixels, length));
+  return touchedCache.get(key);
+}
+
+// The evidence of one image under one patch, unpacked and counted.
+async function loadEnsemble(position, [height, width]) {
+  const number = Math.floor(position / manifest.imagesPerBlock);
+  const place = position % manifest.imagesPerBlock;
+  const inBlock = Math.min(manifest.imagesPerBlock, manifest.nShown - number * manifest.imagesPerBlock);
+  const [nTops, nLefts] = [HEIGHT - height + 1, WIDTH - width + 1];
+  const facts = await loadFacts();
+  const labels = manifest.defenders.map((_, at) => facts[`label${at}`][position]);
+  const load = async ({ kind, votes, rows, columns }, at) => {
+    if (kind === "reach") {
+      const names = ["cells", "listed", "members", "below"].map((name) => `${name}${at}.${number}.${height}x${width}`);
+      return new RecordedReach(...(await Promise.all(names.map(block))), place, nTops);
+    }
+    const [cast, rowRuns, columnRuns] = await Promise.all([`votes${at}.${number}`, `rows${at}`, `columns${at}`].map(block));
+    const n = rows * columns;
+    const planes = Array.from({ length: votes }, (_, vote) => cast.subarray((vote * inBlock + place) * n).subarray(0, n));
+    const touched = [touchedOf(at, "rows", rowRuns, HEIGHT, height), touchedOf(at, "columns", columnRuns, WIDTH, width)];
+    return new Tallies(new Votes(planes), ...touched, columns);
+  };
+  return new Ensemble(await Promise.all(manifest.defenders.map(load)), labels, nTops, nLefts);
+}
+
+class Explorer {
+  constructor(facts, changed) {
+    Object.assign(this, { facts, changed, isolated: null, asked: 0 });
+    this.stage = document.getElementById("stage");
+    this.cards = manifest.defenders.map((_, place) => document.getElementById(`defender-${place}`));
+    this.showMap = document.getElementById("show-map");
+    this.showMap.addEventListener("change", () => this.draw());
+    this.stage.addEventListener("pointermove", (event) => this.follow(event));
+    this.stage.addEventListener("pointerdown", (event) => this.follow(event));
+    document.getElementById("next-unsafe").addEventListener("click", () => this.nextUnsafe());
+  }
+
+  // Show an image; without a placement, its first unsafe one, or the middle when there is none.
+  async open(position, patch, placement = null) {
+    const asked = ++this.asked;
+    const [ensemble, picture] = await Promise.all([loadEnsemble(position, patch), pictureOf(position)]);
+    if (asked !== this.asked) return;
+    if (position !== this.position) this.isolated = null;
+    Object.assign(this, { position, patch, ensemble, picture });
+    const firstUnsafe = ensemble.unsafe().indexOf(1);
+    const start =
+      firstUnsafe < 0
+        ? [Math.floor(ensemble.nTops / 2), Math.floor(ensemble.nLefts / 2)]
+        : [Math.floor(firstUnsafe / ensemble.nLefts), firstUnsafe % ensemble.nLefts];
+    this.describe();
+    this.move(...(placement ?? start));
+  }
+
+  move(top, left) {
+    const { nTops, nLefts } = this.ensemble;
+    this.at = [Math.min(Math.max(top, 0), nTops - 1), Math.min(Math.max(left, 0), nLefts - 1)];
+    this.draw();
+    this.changed();
+  }
+
+  // The patch's centre goes where the pointer is.
+  follow(event) {
+    if (!this.ensemble) return;
+    const box = this.stage.getBoundingClientRect();
+    const y = ((event.clientY - box.top) / box.height) * HEIGHT - this.patch[0] / 2;
+    const x = ((event.clientX - box.left) / box.width) * WIDTH - this.patch[1] / 2;
+    this.move(Math.round(y), Math.round(x));
+  }
+
+  nextUnsafe() {
+    const map = this.ensemble.unsafe();
+    const here = this.at[0] * this.ensemble.nLefts + this.at[1];
+    const next = map.indexOf(1, here + 1);
+    const found = next >= 0 ? next : map.indexOf(1);
+    if (found >= 0) this.move(Math.floor(found / this.ensemble.nLefts), found % this.ensemble.nLefts);
+  }
+
+  // What does not depend on the placement: the facts of the image, the legend, the rows of the tallies.
+  describe() {
+    const { facts, position, ensemble } = this;
+    const size = this.patch.join("x");
+    const nUnsafe = ensemble.unsafe().reduce((n, one) => n + one, 0);
+    const by = manifest.by[facts[`by ${size}`]?.[position]];
+    const set = (name, text) => (document.getElementById(`fact-${name}`).textContent = text);
+    set("image", `#${facts.image[position]}`);
+    set("says", CLASS_NAMES[ensemble.clean]);
+    if (manifest.hasTruth) set("truth", CLASS_NAMES[facts.truth[position]]);
+    const why = by ? `, by theorem ${by.at(-1)}` : "";
+    set("verdict", nUnsafe ? `not certified against ${size}` : `certified against ${size}${why}`);
+    set("unsafe", `${nUnsafe.toLocaleString("en")} of ${(ensemble.nTops * ensemble.nLefts).toLocaleString("en")}`);
+    const largest = facts.largest[position];
+    set("largest", largest ? `${largest}x${largest}` : "none");
+    document.getElementById("facts").dataset.state = nUnsafe ? "open" : "proved";
+    document.getElementById("next-unsafe").disabled = nUnsafe === 0;
+
+    const totals = new Map();
+    for (const { votes } of ensemble.members)
+      for (const label of votes?.listed ?? []) totals.set(label, (totals.get(label) ?? 0) + votes.counts[label]);
+    for (const label of ensemble.labels) if (!totals.has(label)) totals.set(label, 0);
+    const occurring = [...totals.keys()].sort((a, b) => totals.get(b) - totals.get(a) || a - b);
+    this.colours = labelColours(occurring);
+    this.legend(occurring.slice(0, manifest.palette.length), occurring.length);
+    this.scene = sceneAt(ensemble, 0, 0);
+    this.cards.forEach((card, place) => this.layCard(card, this.scene.testimonies[place]));
+  }
+
+  legend(labels, n) {
+    const items = labels.map((label) => {
+      const button = make("button", { type: "button", className: "key" });
+      const pressed = this.isolated === label;
+      button.setAttribute("aria-pressed", String(pressed));
+      const swatch = make("span", { className: "swatch" });
+      swatch.style.background = this.colours.get(label);
+      button.append(swatch, make("bdi", { textContent: CLASS_NAMES[label] }));
+      button.addEventListener("click", () => {
+        this.isolated = this.isolated === label ? null : label;
+        for (const other of document.querySelectorAll("#legend .key"))
+          other.setAttribute("aria-pressed", String(other === button && this.isolated !== null));
+        this.draw();
+      });
+      return button;
+    });
+    const blank = make("span", { className: "key still" });
+    blank.append(make("span", { className: "swatch blank" }), "no vote");
+    items.push(blank);
+    if (n > labels.length) items.push(make("span", { className: "key still", textContent: `${n - labels.length} more labels in grey` }));
+    document.getElementById("legend").replaceChildren(...items);
+  }
+
+  // One line for each label with votes; the numbers are filled in by `fillCard`.
+  layCard(card, told) {
+    card.querySelector(".says").textContent = CLASS_NAMES[told.label];
+    const body = card.querySelector("tbody");
+    if (!body) return;
+    const rows = told.tallies.slice(0, MOST_TALLIES).map(({ label }) => {
+      const row = make("tr");
+      const head = make("th", { scope: "row" });
+      const swatch = make("span", { className: "swatch" });
+      swatch.style.background = this.colours.get(label) ?? "var(--line)";
+      head.append(swatch, make("bdi", { textContent: CLASS_NAMES[label] }));
+      const bar = make("td", { className: "range" });
+      bar.append(make("span", { className: "sure" }), make("span", { className: "unsure" }));
+      row.append(head, bar, ...["kept", "most", "reach"].map((className) => make("td", { className })));
+      return row;
+    });
+    body.replaceChildren(...rows);
+  }
+
+  fillCard(card, told, place) {
+    const tallies = this.ensemble.members[place];
+    if (!tallies.votes) {
+      const names = told.canSay.slice(0, 6).map((label) => CLASS_NAMES[label]);
+      const more = told.canSay.length - names.length;
+      card.querySelector(".reach-list").textContent = names.join(", ") + (more > 0 ? ` and ${more} more` : "");
+      return;
+    }
+    const reach = new Set(told.canSay);
+    card.querySelector(".touched").textContent = `${told.nTouched} of ${told.nAblations} ablations touched`;
+    const rows = card.querySelectorAll("tbody tr");
+    told.tallies.slice(0, MOST_TALLIES).forEach(({ label, kept, most }, i) => {
+      const row = rows[i];
+      const share = (votes) => `${(100 * Math.min(votes, told.nAblations)) / told.nAblations}%`;
+      row.querySelector(".sure").style.width = share(kept);
+      row.querySelector(".unsure").style.width = share(most - kept);
+      row.querySelector(".kept").textContent = kept;
+      row.querySelector(".most").textContent = most;
+      row.querySelector(".reach").textContent = reach.has(label) ? "can win" : "";
+      row.classList.toggle("in-reach", reach.has(label));
+    });
+    const listed = told.tallies.slice(0, MOST_TALLIES).filter(({ label }) => reach.has(label)).length;
+    const others = told.canSay.length - listed;
+    card.querySelector(".others").textContent = `Other labels that can win: ${others || "none"}`;
+    const canvas = card.querySelector("canvas");
+    canvas.setAttribute("aria-label", `Ballots of ${told.name}: ${told.nTouched} of ${told.nAblations} are touched`);
+    drawBallots(canvas, tallies, this.at, this.colours, this.isolated);
+  }
+
+  draw() {
+    if (!this.ensemble) return;
+    this.scene = sceneAt(this.ensemble, ...this.at);
+    drawStage(this.stage, this.picture, this.ensemble, this.patch, this.at, this.showMap.checked);
+    const verdict = document.getElementById("verdict");
+    verdict.textContent = sentenceOf(this.scene);
+    verdict.dataset.state = this.scene.safe ? "proved" : "open";
+    document.getElementById("placement").textContent = `top ${this.at[0]}, left ${this.at[1]}`;
+    this.cards.forEach((card, place) => this.fillCard(card, this.scene.testimonies[place], place));
+  }
+}

@@ -1,0 +1,86 @@
+// One image, one placement, in numbers and in words: the twin of majorcert's report/story.py.
+
+const NAMED = 3;
+
+function listing(names, last) {
+  return names.length < 2 ? names.join("") : names.slice(0, -1).join(", ") + ` ${last} ` + names.at(-1);
+}
+
+// The story of an ensemble with the patch at one placement, as plain data.
+function sceneAt(ensemble, top, left) {
+  const judged = ensemble.judge(top, left);
+  const testimonies = ensemble.members.map((member, place) => {
+    const { name } = manifest.defenders[place];
+    const told = { name, label: ensemble.labels[place], canSay: labelsOf(judged.reaches[place]), tallies: [] };
+    if (!member.votes) return { ...told, nTouched: 0, nAblations: 0 };
+    const { counts, listed, planes } = member.votes;
+    const nTouched = member.nTouched(top, left);
+    const voted = listed.filter((label) => counts[label] > 0).sort((a, b) => counts[b] - counts[a] || a - b);
+    const tallies = voted.map((label) => {
+      const kept = member.keptAt(label, top, left);
+      return { label, votes: counts[label], kept, most: kept + nTouched };
+    });
+    return { ...told, tallies, nTouched, nAblations: planes[0].length };
+  });
+  return {
+    placement: [top, left],
+    clean: ensemble.clean,
+    safe: judged.safe,
+    rival: judged.rival,
+    nClean: judged.nClean,
+    nRival: judged.nRival,
+    forced: ensemble.forced(judged),
+    testimonies,
+  };
+}
+
+// The labels a defender could be moved to, the rival first.
+function either(scene, told) {
+  const first = (label) => (label === scene.rival ? -1 : label);
+  const labels = told.canSay.filter((label) => label !== scene.clean && label !== told.label);
+  labels.sort((a, b) => first(a) - first(b));
+  const names = labels.slice(0, NAMED).map((label) => CLASS_NAMES[label]);
+  const more = labels.length - NAMED;
+  if (more > 0) names.push(`${more} other label${more > 1 ? "s" : ""}`);
+  return listing(names, "or");
+}
+
+function movedClause(scene, told) {
+  const others = either(scene, told);
+  if (told.label === scene.clean) return `${told.name} can be made to say ${others}`;
+  return `${told.name} says ${CLASS_NAMES[told.label]} already` + (others ? ` and can be made to say ${others}` : "");
+}
+
+function forcedClause(scene) {
+  const first = (label) => (label === scene.rival ? -1 : label);
+  const labels = [...new Set(scene.forced)].filter((label) => label !== scene.clean);
+  labels.sort((a, b) => first(a) - first(b));
+  const groups = labels.map((label) => {
+    const names = scene.testimonies.filter((_, place) => scene.forced[place] === label).map((told) => told.name);
+    return `${listing(names, "and")} saying ${CLASS_NAMES[label]}`;
+  });
+  return listing(groups, "and");
+}
+
+function sentenceOf(scene) {
+  const told = scene.testimonies;
+  const clean = CLASS_NAMES[scene.clean];
+  const rival = CLASS_NAMES[scene.rival];
+  const tied = scene.nRival === scene.nClean;
+  if (told.length === 1)
+    return scene.safe
+      ? `Safe here: ${told[0].name} cannot be moved from ${clean}.`
+      : `Not safe here: ${told[0].name} can be made to say ${either(scene, told[0])}.`;
+  if (!scene.safe) {
+    const tie = tied ? `, and the tie goes to ${rival}, the smaller label` : "";
+    const votes = `${rival} has ${scene.nRival} of ${told.length} votes and ${clean} ${scene.nClean}`;
+    return `Not safe here: with ${forcedClause(scene)}, ${votes}${tie}.`;
+  }
+  if (scene.nClean === told.length) return `Safe here: every defender says ${clean} and none can be moved.`;
+  const firm = (one) => one.canSay.length === 1 && one.canSay[0] === scene.clean;
+  const unmoved = told.filter(firm).map((one) => one.name);
+  const clauses = told.filter((one) => !firm(one)).map((one) => movedClause(scene, one));
+  const tie = tied ? " and loses the tie, being the larger label" : "";
+  const keeps = `${clean} keeps ${scene.nClean} of ${told.length}, ${rival} gets at most ${scene.nRival}${tie}`;
+  return `Safe here: ${clauses.join("; ")}; ${listing(unmoved, "and")} cannot be moved: ${keeps}.`;
+}
