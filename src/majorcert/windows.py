@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from majorcert.plurality import Ints, standing
+from majorcert.reach import distinct_rows
 from majorcert.scores import Points
 from majorcert.strategies import Touched
 from majorcert.threat import Bools
@@ -20,6 +21,11 @@ CELL_POINTS = 2**19
 """About how many numbers one array holds at a time; results do not depend on it."""
 
 Floats = npt.NDArray[np.floating[Any]]
+
+
+def distinct_windows(touched: Touched) -> Touched:
+    """Every window once: placements that touch the same ablations share it."""
+    return Touched(distinct_rows(touched.rows)[0], distinct_rows(touched.columns)[0])
 
 
 def left_standing(points: Points, windows: Touched, share: Fraction) -> tuple[Ints, Ints, Ints]:

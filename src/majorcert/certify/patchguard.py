@@ -21,7 +21,7 @@ from majorcert.scores import Scores
 from majorcert.strategies import Touched
 from majorcert.threat import ImageSize, Patch
 from majorcert.verdict import Verdict
-from majorcert.windows import left_standing, masked_reach
+from majorcert.windows import distinct_windows, left_standing, masked_reach
 
 FINEST_SHARE = 1000
 """A masking threshold is taken as the nearest fraction with a denominator up to this, so that it is exact."""
@@ -87,19 +87,18 @@ class MaskedScores:
     @cached_property
     def label(self) -> Ints:
         """(images,) the label with most points after masking, the smallest of those that tie."""
-        per_image = self.n_classes * self._touched.rows.shape[0] * self._touched.columns.shape[0]
-        step = max(1, CHUNK_POINTS // per_image)
+        windows = distinct_windows(self._touched)
+        step = max(1, CHUNK_POINTS // (self.n_classes * len(windows.rows) * len(windows.columns)))
         parts = (self.scores.points[start : start + step] for start in range(0, len(self), step))
-        left = [left_standing(part, self._touched, self._share)[2] for part in parts]
+        left = [left_standing(part, windows, self._share)[2] for part in parts]
         return plurality(np.concatenate([np.zeros((0, self.n_classes), np.int64), *left]))
 
     def reach(self, patch: Patch) -> Reach:
         """The labels that a patch can make this defender say, if the mask can cover it; every label if not."""
         n_tops, n_lefts = patch.n_placements(self.image_size)
-        rows, row_cell = distinct_rows(self._touched.rows)
-        columns, column_cell = distinct_rows(self._touched.columns)
+        row_cell, column_cell = (distinct_rows(factor)[1] for factor in (self._touched.rows, self._touched.columns))
         if patch.height <= self.mask.height and patch.width <= self.mask.width:
-            members = masked_reach(self.scores.points, self.label, Touched(rows, columns), self._share)
+            members = masked_reach(self.scores.points, self.label, distinct_windows(self._touched), self._share)
         else:
             row_cell, column_cell = np.zeros(n_tops, dtype=np.intp), np.zeros(n_lefts, dtype=np.intp)
             members = np.ones((len(self), self.n_classes, 1, 1), dtype=bool)
