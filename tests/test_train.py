@@ -1,5 +1,6 @@
 """Training: the same weights however it is interrupted, shared or repeated, and files that are whole or refused."""
 
+import hashlib
 import json
 import os
 import signal
@@ -295,12 +296,16 @@ def test_a_tampered_defender_is_refused(uninterrupted: Path, tmp_path: Path) -> 
         with pytest.raises(ModelError, match=message):
             Card.read(tmp_path)
     content = (uninterrupted / "weights.safetensors").read_bytes()
-    (tmp_path / "weights.safetensors").write_bytes(content[:-4] + b"\0\0\0\0")
-    with pytest.raises(ModelError, match=r"is not the file that defender.json is about"):
+    for tampered in (content[:-4] + b"\0\0\0\0", content[:-4], b""):
+        (tmp_path / "weights.safetensors").write_bytes(tampered)
+        with pytest.raises(ModelError, match=r"is not the file that defender.json is about"):
+            card.network(tmp_path)
+    (tmp_path / "weights.safetensors").unlink()
+    with pytest.raises(ModelError, match=r"cannot read .*weights.safetensors: No such file"):
         card.network(tmp_path)
-    (tmp_path / "weights.safetensors").write_bytes(content[:-4])
-    with pytest.raises(ModelError, match="as safetensors"):
-        card.network(tmp_path)
+    (tmp_path / "weights.safetensors").write_bytes(b"no tensors")
+    with pytest.raises(ModelError, match=r"do not fit the network"):
+        replace(card, weights_sha256=hashlib.sha256(b"no tensors").hexdigest()).network(tmp_path)
     other = replace(card.model, width=5)
     written = replace(card, model=other).write(tmp_path, weights(uninterrupted))
     with pytest.raises(ModelError, match=r"do not fit the network that defender.json describes"):
@@ -322,6 +327,37 @@ def test_the_step_is_nesterov_descent_as_torch_does_it() -> None:
             each.step()
     for one, other in zip(learner.weights, expected.weights, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="a CUDA graph needs a CUDA device")
+@pytest.mark.parametrize("precision", ["float32", "bf16"])
+def test_a_recorded_step_on_cuda_is_the_step_itself(precision: str) -> None:
+    config = replace(CONFIG, precision=precision, model=replace(CONFIG.model, dropout=0.0))  # type: ignore[arg-type]
+    plain, recorded = (Learner(config, toy(), Team("cuda")) for _ in range(2))
+    advance = recorded.recorded()
+    for name, tensor in plain.state().items():
+        assert torch.equal(tensor, recorded.state()[name]), name
+    for step in range(4):
+        for learner in (plain, recorded):
+            learner.batch.copy_(torch.arange(8) + 8 * step)
+            learner.lr.fill_(0.01)
+            learner.decay.fill_(0.5)
+        plain.step()
+        advance()
+        for name, tensor in plain.state().items():
+            torch.testing.assert_close(recorded.state()[name], tensor, rtol=1e-2, atol=1e-3, msg=name)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="a CUDA graph needs a CUDA device")
+def test_training_on_cuda_records_resumes_and_learns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(train_module, "SECONDS_BETWEEN_REPORTS", 0)
+    config = replace(CONFIG, epochs=60, augment=Augment())
+    assert not train(config, toy(), tmp_path, "cuda", progress=stop_after(7)).finished  # type: ignore[arg-type]
+    assert train(config, toy(), tmp_path, "cuda", resume=True).finished
+    assert len(log(tmp_path)) == 60
+    assert log(tmp_path)[-1]["accuracy"] > 0.7
+    with pytest.raises(ModelError, match="device was 'cuda', now 'cpu'"):
+        train(config, toy(), tmp_path, "cpu", resume=True)
 
 
 def test_the_artifact_is_the_moving_average(tmp_path: Path) -> None:

@@ -7,10 +7,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from safetensors import SafetensorError
+from safetensors.torch import load
 from torch import Tensor, nn
 
 from majorcert.errors import MajorcertError, ModelError
-from majorcert.nets.checkpoint import read_tensors, write_json, write_tensors
+from majorcert.nets.checkpoint import write_json, write_tensors
 from majorcert.nets.models import ModelConfig, build
 from majorcert.nets.views import VIEWS, View, in_channels
 from majorcert.strategies import Strategy
@@ -100,14 +102,17 @@ class Card:
     def network(self, run_dir: Path) -> nn.Module:
         """The network with its weights, in eval mode on the CPU; the weights must be the ones the card is about."""
         path = run_dir / WEIGHTS
-        tensors, _ = read_tensors(path)
-        if hashlib.sha256(path.read_bytes()).hexdigest() != self.weights_sha256:
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            raise ModelError(f"cannot read {path}: {error.strerror}; it belongs beside {CARD}") from None
+        if hashlib.sha256(content).hexdigest() != self.weights_sha256:
             raise ModelError(
                 f"{path} is not the file that {CARD} is about (SHA-256 differs); restore it or train again"
             )
         network = build(self.model)
         try:
-            network.load_state_dict(tensors)
-        except RuntimeError as error:
+            network.load_state_dict(load(content))
+        except (RuntimeError, SafetensorError) as error:
             raise ModelError(f"the weights in {path} do not fit the network that {CARD} describes: {error}") from None
         return network.eval()

@@ -34,9 +34,9 @@ class Team:
         return self.rank == 0
 
     def __enter__(self) -> "Team":
+        if self.device.type == "cuda":
+            torch.cuda.set_device(self.device)
         if self.size > 1:
-            if self.device.type == "cuda":
-                torch.cuda.set_device(self.device)
             dist.init_process_group("nccl" if self.device.type == "cuda" else "gloo")
             # Small agreements between CPUs, so that they never wait for the GPU.
             self._control = dist.new_group(backend="gloo")
