@@ -1,0 +1,55 @@
+"""The command line: one verb for each arrow from images to a verdict, each in its own file of `commands`."""
+
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from majorcert import __version__
+from majorcert.commands import certify, demo, info, predict, train, vote
+from majorcert.commands.terminal import complain
+from majorcert.errors import MajorcertError
+
+OPTIONAL = {"torch", "safetensors", "PIL", "sklearn"}
+"""What the extra `majorcert[nets]` brings."""
+
+
+class Verbs(TyperGroup):
+    """Turns what a user can cause and mend into one sentence and the exit code 2."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except MajorcertError as error:
+            complain(str(error))
+        except ModuleNotFoundError as error:
+            if error.name not in OPTIONAL:
+                raise
+            complain(f"this needs {error.name}, which is not installed; install majorcert[nets]")
+        raise typer.Exit(2)
+
+
+app = typer.Typer(
+    cls=Verbs,
+    name="majorcert",
+    help="Prove, image by image, that no adversarial patch of a given size can change a classifier's label.",
+    no_args_is_help=True,
+    pretty_exceptions_show_locals=False,
+)
+for verb in (train.train, vote.vote, certify.certify, predict.predict, demo.demo, info.info):
+    app.command()(verb)
+
+
+def _say_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"majorcert {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def majorcert(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_say_version, is_eager=True, help="Say the version and stop.")
+    ] = False,
+) -> None:
+    """Prove, image by image, that no adversarial patch of a given size can change a classifier's label."""

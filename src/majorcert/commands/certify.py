@@ -1,0 +1,121 @@
+"""`majorcert certify`: evidence to a verdict. Needs neither torch nor the network."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from majorcert.ballots import Ballots
+from majorcert.certify.drs import drs
+from majorcert.certify.majority import check_together, majorcert
+from majorcert.commands.options import Json, Patches
+from majorcert.commands.terminal import patches_of, remark, say_json, say_table
+from majorcert.errors import StoreError
+from majorcert.plurality import Ints
+from majorcert.threat import Patch
+from majorcert.truth import read_truth, truth_beside
+from majorcert.verdict import Verdict, summary
+
+
+class Method(StrEnum):
+    """How to certify: all the evidence together, or each defender alone."""
+
+    EXACT = "majorcert-exact"
+    PAPER = "majorcert-paper"
+    MARGIN = "drs-margin"
+    LOCAL = "drs-local"
+
+
+def certify(
+    evidence: Annotated[list[str], typer.Argument(help="Evidence stores that `majorcert vote` wrote.")],
+    patch: Patches,
+    method: Annotated[list[Method] | None, typer.Option(help="By default majorcert-exact; repeatable.")] = None,
+    truth: Annotated[Path | None, typer.Option(help="True labels, .json or .npy; by default those beside it.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Verdict file, JSON lines; of several verdicts, a folder.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Certify recorded votes against every placement of a patch.
+
+    Example: majorcert certify runs/*/digits-test.zarr --patch 1 --patch 2x3 -o verdicts
+    """
+    patches = patches_of(patch)
+    defenders = [Ballots.load(store) for store in evidence]
+    check_together(defenders)
+    labels = _truth_of(truth, evidence[0], defenders[0])
+    results: list[tuple[str, Verdict]] = []
+    for chosen in method or [Method.EXACT]:
+        for each in patches:
+            results += _verdicts(chosen, defenders, each)
+    if out is not None:
+        _save(results, out)
+    lines = [_line(who, verdict, labels) for who, verdict in results]
+    if json:
+        say_json(lines)
+        return
+    if labels is None:
+        remark("true labels are not known: 'certified' counts all images, right or wrong (give them with --truth)")
+    header = [
+        "defenders",
+        "method",
+        "patch",
+        "certified",
+        *(["clean", "certified and correct"] if labels is not None else []),
+        "n",
+    ]
+    say_table(header, [_cells(line) for line in lines])
+
+
+def _truth_of(path: Path | None, store: str, evidence: Ballots) -> Ints | None:
+    beside = truth_beside(store, evidence)
+    if path is None and not beside.is_file():
+        return None
+    return read_truth(path or beside, evidence)
+
+
+def _verdicts(method: Method, defenders: list[Ballots], patch: Patch) -> list[tuple[str, Verdict]]:
+    """One verdict of all together, or one for each."""
+    names = [str(ballots.strategy) for ballots in defenders]
+    if method in (Method.EXACT, Method.PAPER):
+        reach: Any = method.value.removeprefix("majorcert-")
+        return [(" + ".join(names), majorcert(defenders, patch, reach=reach))]
+    bound: Any = method.value.removeprefix("drs-")
+    return [(name, drs(ballots, patch, bound=bound)) for name, ballots in zip(names, defenders, strict=True)]
+
+
+def _save(results: list[tuple[str, Verdict]], out: Path) -> None:
+    if len(results) == 1:
+        results[0][1].save(out)
+        return
+    if out.is_file():
+        raise StoreError(f"{out}: there are {len(results)} verdicts to write, so it must be a folder, not a file")
+    for number, (_, verdict) in enumerate(results, start=1):
+        verdict.save(out / f"{number:02d}-{verdict.method}-{verdict.patch}.jsonl")
+
+
+def _line(who: str, verdict: Verdict, truth: Ints | None) -> dict[str, Any]:
+    line: dict[str, Any] = {
+        "defenders": who,
+        "method": verdict.method,
+        "patch": str(verdict.patch),
+        "n": len(verdict),
+        "n_certified": int(verdict.certified.sum()),
+    }
+    if truth is not None:
+        counts = summary(verdict, truth)
+        line |= {
+            "n_correct": counts.n_correct,
+            "n_certified_and_correct": counts.n_certified_and_correct,
+            "clean": counts.n_correct / max(counts.n, 1),
+            "certified": counts.n_certified_and_correct / max(counts.n, 1),
+            "by_and_correct": counts.by_and_correct,
+        }
+    return line
+
+
+def _cells(line: dict[str, Any]) -> list[str]:
+    share = [f"{100 * line['n_certified'] / max(line['n'], 1):.2f}%"]
+    known = [f"{100 * line[key]:.2f}%" for key in ("clean", "certified") if key in line]
+    return [line["defenders"], line["method"], line["patch"], *share, *known, str(line["n"])]

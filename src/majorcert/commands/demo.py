@@ -1,0 +1,91 @@
+"""`majorcert demo`: from nothing to a certified table, on the digits that scikit-learn carries."""
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import numpy.typing as npt
+import typer
+
+from majorcert.ballots import Ballots
+from majorcert.certify.majority import majorcert
+from majorcert.commands.terminal import remark
+from majorcert.commands.train import train
+from majorcert.commands.vote import vote
+from majorcert.plurality import Ints
+from majorcert.report.drawing import image_text, safe_text, side_by_side
+from majorcert.report.table import as_text, rows
+from majorcert.threat import Patch
+from majorcert.truth import read_truth, truth_beside
+from majorcert.verdict import Verdict
+
+PATCHES = (Patch(1), Patch(2), Patch(3))
+DRAWN = Patch(2)
+EXPLAINED = """
+Accuracies in percent. Clean: predicted correctly. Certified: predicted correctly, and no patch of that size, wherever
+it is and whatever it shows, can change the label.
+"""
+
+
+def demo(
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for everything it makes.")] = Path("demo"),
+) -> None:
+    """Train three defenders on handwritten digits, let them vote, certify, and show what came out.
+
+    About a minute on two cores; started again, it uses what is there.
+    """
+    import torch
+
+    from majorcert.nets.data import load
+    from majorcert.nets.ensemble_file import member_folders
+    from majorcert.nets.recipes import DIGITS_STRATEGIES
+
+    torch.set_num_threads(1)  # networks as small as these only lose time by sharing their work
+    begun = time.perf_counter()
+    test = load("digits", "test")
+    remark(f"1. Train: {', '.join(DIGITS_STRATEGIES)} on {len(load('digits', 'trainval'))} images of 8x8 pixels.")
+    train("digits", list(DIGITS_STRATEGIES), out, recipe="digits", split="trainval", device="cpu", resume=True)
+    remark(f"2. Vote: all ablations of {len(test)} other images.")
+    vote([str(out)], "digits", out=out / "evidence", device="cpu")
+    remark("3. Certify: every placement of the patch, every image.\n")
+
+    stores = [out / "evidence" / f"{folder.name}.zarr" for folder in member_folders(out)]
+    evidence = [Ballots.load(store) for store in stores]
+    truth = read_truth(truth_beside(stores[0], evidence[0]), evidence[0])
+    names = [str(ballots.strategy) for ballots in evidence]
+    typer.echo(as_text(rows(dict(zip(names, evidence, strict=True)), truth, PATCHES)))
+    typer.echo(EXPLAINED)
+    verdict = majorcert(evidence, DRAWN)
+    for image in examples(verdict, truth):
+        typer.echo(drawn(test.images[image].numpy(), verdict, image, int(truth[image]), names) + "\n")
+    seconds = time.perf_counter() - begun
+    typer.echo(f"Everything is in {out}/ and took {seconds:.0f} seconds. Next: majorcert info {stores[0]}")
+
+
+def examples(verdict: Verdict, truth: Ints) -> list[int]:
+    """Three images that are predicted correctly: a certified one, one nearly safe and the least safe of all."""
+    n_unsafe = np.zeros(len(verdict)) if verdict.safe is None else (~verdict.safe).sum(axis=(1, 2))
+    order = [int(image) for image in np.argsort(n_unsafe, kind="stable") if verdict.predicted[image] == truth[image]]
+    unsafe = [image for image in order if n_unsafe[image]]
+    return list(dict.fromkeys([*order[:1], *unsafe[:1], *unsafe[-1:]]))
+
+
+def drawn(pixels: npt.NDArray[np.uint8], verdict: Verdict, image: int, truth: int, names: Sequence[str]) -> str:
+    """The image, the placements at which the patch could change its label, and the first of them in words."""
+    safe = verdict.safe[image] if verdict.safe is not None else np.ones((1, 1), dtype=bool)
+    said = f"image {verdict.images[image]}: a {truth}, predicted {verdict.predicted[image]}"
+    witness = verdict.witness(image)
+    if witness is None:
+        lines = [f"{said}, certified: no {verdict.patch} patch", f"at any of the {safe.size} places can change it"]
+    else:
+        forced = ", ".join(f"{name} says {label}" for name, label in zip(names, witness.forced, strict=True))
+        top, left = witness.placement
+        lines = [
+            f"{said}, NOT certified: {int((~safe).sum())} of {safe.size} places (##)",
+            f"are unsafe for the top-left pixel of a {verdict.patch} patch.",
+            f"At row {top}, column {left} it is not ruled out that",
+            f"{forced}.",
+        ]
+    return side_by_side(image_text(pixels), safe_text(safe), lines)

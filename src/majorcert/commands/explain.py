@@ -1,0 +1,56 @@
+"""`majorcert explain`: the story of one image in the terminal. Needs torch only for images."""
+
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from majorcert.atomic import replacing
+from majorcert.ballots import Ballots
+from majorcert.certify.majority import check_together
+from majorcert.commands.options import DataDir, SplitSeed
+from majorcert.commands.report import Truth, pictures_of, truth_of
+from majorcert.errors import PatchError
+from majorcert.report.contents import Contents
+from majorcert.report.explain import explain as story
+from majorcert.report.explain import map_png, position_of
+from majorcert.threat import Patch
+
+
+def explain(
+    evidence: Annotated[list[str], typer.Argument(help="Evidence stores that `majorcert vote` wrote.")],
+    image: Annotated[int, typer.Option(help="The number of the image in its data set.")],
+    patch: Annotated[str, typer.Option(help="Side of a square or HEIGHTxWIDTH, in pixels.")],
+    at: Annotated[
+        str | None, typer.Option(help="TOP,LEFT of the patch; by default the first unsafe placement.")
+    ] = None,
+    save: Annotated[Path | None, typer.Option(help="Save the map as a PNG file.")] = None,
+    images: Annotated[str | None, typer.Option(help="The data that was voted on, to draw the map over it.")] = None,
+    truth: Truth = None,
+    data_dir: DataDir = Path("data"),
+    split_seed: SplitSeed = 0,
+) -> None:
+    """Say of one image where a patch could change its label, what each defender could be made to say, and why.
+
+    Example: majorcert explain evidence/*.zarr --image 17 --patch 5 --save map.png
+    """
+    defenders = [Ballots.load(store) for store in evidence]
+    check_together(defenders)
+    size = Patch.parse(patch)
+    pictures = None if images is None else pictures_of(images, defenders[0], data_dir, split_seed)
+    contents = Contents(defenders, [size], truth=truth_of(truth, evidence[0], defenders[0]), pictures=pictures)
+    lines, safe, scene = story(contents, image, size, None if at is None else _placement(at))
+    typer.echo("\n".join(lines))
+    if save is not None:
+        position = position_of(defenders[0], image)
+        picture = None if contents.pictures is None else contents.pictures[position]
+        with replacing(save) as beside:
+            beside.write_bytes(map_png(safe, scene.placement, picture, size))
+
+
+def _placement(text: str) -> tuple[int, int]:
+    match = re.fullmatch(r"\s*([0-9]{1,6})\s*,\s*([0-9]{1,6})\s*", text)
+    if match is None:
+        raise PatchError(f"cannot read {text!r} as a placement; write the top and the left pixel, as in '3,12'")
+    return int(match[1]), int(match[2])

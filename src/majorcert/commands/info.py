@@ -1,0 +1,90 @@
+"""`majorcert info`: what is this artifact, and where does it come from? Needs no torch."""
+
+import hashlib
+import json as reader
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from majorcert.commands.options import Json
+from majorcert.commands.terminal import complain, say_json
+from majorcert.errors import StoreError
+from majorcert.store import Store
+from majorcert.verdict import Verdict
+
+
+def info(
+    file: Annotated[Path, typer.Argument(help="A run folder, ensemble, evidence store, verdict or truth file.")],
+    json: Json = False,
+) -> None:
+    """Say what an artifact is and where it comes from; exit code 1 if it is not what it claims to be.
+
+    Example: majorcert info runs/columns-3
+    """
+    facts = describe(file)
+    if json:
+        say_json(facts)
+    else:
+        for name, value in facts.items():
+            shown = value if isinstance(value, str) else reader.dumps(value)
+            typer.echo(f"{name}: {shown if len(shown) <= 300 else shown[:297] + '...'}")
+    if facts.get("weights") == "DAMAGED":
+        complain(f"{file}: the weights are not the ones that defender.json is about")
+        raise typer.Exit(1)
+
+
+def describe(path: Path) -> dict[str, Any]:
+    """The facts about an artifact, by name."""
+    if (path / "ensemble.json").is_file():
+        return {"is": "an ensemble", **_without(_read(path / "ensemble.json"), "format")}
+    if (path / "defender.json").is_file():
+        return _defender(path)
+    if (path / "checkpoint.json").is_file():
+        return {"is": "an unfinished training run", **_without(_read(path / "checkpoint.json"), "format")}
+    if (path / "zarr.json").is_file():
+        return _evidence(path)
+    if path.suffix == ".jsonl" and path.is_file():
+        verdict = Verdict.load(path)
+        return {
+            "is": "a verdict",
+            "method": verdict.method,
+            "patch": str(verdict.patch),
+            "images": len(verdict),
+            "certified": int(verdict.certified.sum()),
+            "defenders": [dict(defender) for defender in verdict.defenders],
+        }
+    if path.suffix == ".json" and path.is_file():
+        raw = _read(path)
+        if raw.get("format") == "majorcert-truth":
+            return {"is": "true labels", **_without(raw, "format", "labels"), "images": len(raw.get("labels", []))}
+    what = "no such file or folder" if not path.exists() else "not an artifact of majorcert"
+    raise StoreError(f"{path}: {what}; give a run folder, an ensemble, an evidence store, a verdict or a truth file")
+
+
+def _defender(path: Path) -> dict[str, Any]:
+    card = _without(_read(path / "defender.json"), "format")
+    weights = path / "weights.safetensors"
+    whole = weights.is_file() and hashlib.sha256(weights.read_bytes()).hexdigest() == card.get("weights_sha256")
+    return {"is": "a trained defender", "weights": "as recorded" if whole else "DAMAGED", **card}
+
+
+def _evidence(path: Path) -> dict[str, Any]:
+    store = Store.open(path)
+    n_missing = sum(images.stop - images.start for images in store.missing())
+    state = "complete" if not n_missing else f"{n_missing} images are still to be voted on"
+    return {"is": "evidence", "images": store.n_images, "state": state, "scores": "scores" in store, **store.attributes}
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        raw = reader.loads(path.read_text(encoding="utf-8"))
+        if isinstance(raw, dict):
+            return raw
+    except (OSError, ValueError) as error:
+        raise StoreError(f"{path}: cannot be read ({error})") from None
+    raise StoreError(f"{path}: not an artifact of majorcert")
+
+
+def _without(raw: dict[str, Any], *names: str) -> dict[str, Any]:
+    return {name: value for name, value in raw.items() if name not in names}

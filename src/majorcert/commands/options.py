@@ -1,0 +1,13 @@
+"""Options that several verbs share."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+DataDir = Annotated[Path, typer.Option(help="Where downloaded data sets are kept.")]
+SplitSeed = Annotated[int, typer.Option(help="Chooses which fifth of the training images is the split 'val'.")]
+SkipBad = Annotated[bool, typer.Option(help="Leave out image files that cannot be read, instead of stopping.")]
+Device = Annotated[str, typer.Option(help="'auto', 'cpu', 'cuda' or 'cuda:1'.")]
+Patches = Annotated[list[str], typer.Option("--patch", help="Side of a square or HEIGHTxWIDTH, in pixels; repeatable.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]

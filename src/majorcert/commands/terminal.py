@@ -1,0 +1,87 @@
+"""What is written to the terminal: results to stdout, progress and complaints to stderr."""
+
+import json
+import os
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from majorcert.errors import DataError
+from majorcert.threat import ImageSize, Patch
+
+stderr = Console(stderr=True, highlight=False)
+
+
+def complain(message: str) -> None:
+    """One red sentence on stderr."""
+    stderr.print(f"[red]{escape(' '.join(message.split()))}[/red]", soft_wrap=True)
+
+
+def remark(message: str) -> None:
+    """A line on stderr, by the first process alone."""
+    if os.environ.get("RANK", "0") == "0":
+        stderr.print(escape(message), soft_wrap=True)
+
+
+def say_json(content: Any) -> None:
+    """JSON on stdout, for programs."""
+    typer.echo(json.dumps(content, indent=2))
+
+
+def say_table(header: Sequence[str], lines: Sequence[Sequence[str]]) -> None:
+    """A table on stdout: drawn on a terminal, tab-separated in a file or a pipe."""
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        for line in (header, *lines):
+            typer.echo("\t".join(line))
+        return
+    table = Table()
+    for k, name in enumerate(header):
+        table.add_column(name, justify="left" if k < 2 else "right")
+    for line in lines:
+        table.add_row(*(escape(cell) for cell in line))
+    console.print(table)
+
+
+class Bar:
+    """A progress bar that others feed."""
+
+    def __init__(self, progress: Progress, task: TaskID) -> None:
+        self._progress, self._task = progress, task
+
+    def show(self, done: float, total: float, text: str) -> None:
+        self._progress.update(self._task, completed=done, total=total, text=text)
+
+
+@contextmanager
+def bar(title: str) -> Iterator[Bar]:
+    """A progress bar on stderr while there is a terminal to show it, for the first process alone."""
+    shown = stderr.is_terminal and os.environ.get("RANK", "0") == "0"
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[text]}"), TimeRemainingColumn())
+    with Progress(*columns, console=stderr, disable=not shown) as progress:
+        yield Bar(progress, progress.add_task(title, total=None, text=""))
+
+
+def patches_of(texts: Sequence[str]) -> list[Patch]:
+    """Patches as the command line takes them, "5" or "2x7"."""
+    return [Patch.parse(text) for text in texts]
+
+
+def image_size_of(text: str | None) -> ImageSize | None:
+    """An image size as the command line takes it: "32" or "48x64" (height x width)."""
+    if text is None:
+        return None
+    match = re.fullmatch(r"([1-9][0-9]{0,4})(?:x([1-9][0-9]{0,4}))?", text.strip())
+    if match is None:
+        raise DataError(
+            f"cannot read {text!r} as an image size; write a side as in '32', or height x width as in '48x64'"
+        )
+    height, width = match.groups()
+    return int(height), int(width or height)

@@ -1,0 +1,105 @@
+"""`majorcert train`: images to weights."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from majorcert.commands.options import DataDir, Device, Json, SkipBad, SplitSeed
+from majorcert.commands.terminal import bar, image_size_of, remark, say_json
+from majorcert.errors import ModelError
+
+if TYPE_CHECKING:
+    from majorcert.nets.config import TrainConfig
+
+INTERRUPTED = 130
+
+
+def train(
+    data: Annotated[str, typer.Argument(help="'digits', 'cifar10', an image folder root/class/*.png, or a .npz file.")],
+    strategy: Annotated[list[str], typer.Option(help="rows:4, columns:4, blocks:12, columns:19/5; repeatable.")],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="The run folder; with several strategies, of their folders.")
+    ],
+    recipe: Annotated[
+        str | None, typer.Option(help="'best', 'paper' or 'digits'; by default as suits the data.")
+    ] = None,
+    split: Annotated[str, typer.Option(help="'train' leaves a fifth for 'val'; 'trainval' takes all.")] = "train",
+    epochs: Annotated[int | None, typer.Option(help="Passes over the images.")] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Images in one step, of all processes together.")] = None,
+    lr: Annotated[float | None, typer.Option(help="The largest learning rate.")] = None,
+    view: Annotated[str | None, typer.Option(help="'crop' or 'canvas'.")] = None,
+    width: Annotated[int | None, typer.Option(help="Channels of the network's first stage.")] = None,
+    model: Annotated[str | None, typer.Option(help="'resnet', 'small' or 'timm:<name>'.")] = None,
+    threshold: Annotated[float | None, typer.Option(help="A score at or over it is a vote.")] = None,
+    seed: Annotated[int, typer.Option(help="Of the weights, the order and the ablations.")] = 0,
+    size: Annotated[str | None, typer.Option(help="Resize the images of a folder, '32' or '48x64'.")] = None,
+    device: Device = "auto",
+    resume: Annotated[bool, typer.Option(help="Continue from the checkpoint, if there is one.")] = False,
+    checkpoint_every: Annotated[int, typer.Option(help="Epochs between checkpoints.")] = 10,
+    compiled: Annotated[bool, typer.Option("--compile", help="Compile the network first.")] = False,
+    data_dir: DataDir = Path("data"),
+    split_seed: SplitSeed = 0,
+    skip_bad: SkipBad = False,
+    json: Json = False,
+) -> None:
+    """Train one defender for each strategy; several strategies make an ensemble.
+
+    Example: majorcert train digits --strategy rows:3 --strategy columns:3 --strategy blocks:4 --out runs
+    """
+    from majorcert.nets.data import load
+    from majorcert.nets.device import usable_device
+    from majorcert.nets.ensemble_file import member_names, write_members
+    from majorcert.nets.recipes import recipe as named
+    from majorcert.nets.train import Progress
+    from majorcert.nets.train import train as fit
+
+    place = usable_device(device)
+    reading: dict[str, Any] = {"split": split, "image_size": image_size_of(size), "skip_bad": skip_bad}
+    images = load(data, data_dir=data_dir, seed=split_seed, **reading)
+    for skipped in images.skipped:
+        remark(f"skipped: {skipped}")
+    given = {"epochs": epochs, "batch_size": batch_size, "lr": lr, "threshold": threshold, "seed": seed}
+    chosen = recipe or ("digits" if max(images.image_size) < 16 else "best")
+    configs = [
+        _adapted(named(chosen, spec, images.channels, images.n_classes), given, images.channels, view, width, model)
+        for spec in strategy
+    ]
+    names = member_names([config.strategy for config in configs]) if len(configs) > 1 else ["."]
+    for name, config in zip(names, configs, strict=True):
+        with bar(f"training {config.strategy}") as shown:
+
+            def show(at: Progress) -> None:
+                done = at.epoch * at.n_steps + at.step
+                text = f"loss {at.loss:.3f}  accuracy {at.accuracy:.3f}  {at.images_per_second:,.0f} images/s"
+                shown.show(done, at.n_epochs * at.n_steps, text)
+
+            options: dict[str, Any] = {"compile": compiled, "checkpoint_every": checkpoint_every, "progress": show}
+            result = fit(config, images, out / name, place, resume=resume, **options)
+        if not result.finished:
+            remark(f"stopped after {result.epochs} epochs; the same command with --resume continues")
+            raise typer.Exit(INTERRUPTED)
+        remark(f"trained {config.strategy}: {out / name}")
+    if len(names) > 1:
+        write_members(out, names)
+    if json:
+        say_json({"runs": [str(out / name) for name in names], "epochs": [config.epochs for config in configs]})
+
+
+def _adapted(
+    config: "TrainConfig", given: dict[str, Any], channels: int, view: str | None, width: int | None, model: str | None
+) -> "TrainConfig":
+    """The recipe with the options that were given."""
+    from majorcert.nets.views import VIEWS, in_channels
+
+    if view is not None and view not in VIEWS:
+        raise ModelError(f"a view is 'canvas' or 'crop', got {view!r}")
+    cut: Any = view or config.view
+    network = replace(
+        config.model,
+        in_channels=in_channels(cut, channels),
+        width=width or config.model.width,
+        name=model or config.model.name,
+    )
+    return replace(config, view=cut, model=network, **{key: value for key, value in given.items() if value is not None})

@@ -1,0 +1,77 @@
+"""`majorcert vote`: weights and images to evidence."""
+
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from majorcert.commands.options import DataDir, Device, Json, SkipBad, SplitSeed
+from majorcert.commands.terminal import bar, remark, say_json
+from majorcert.truth import truth_name, write_truth
+
+
+def vote(
+    run: Annotated[list[str], typer.Argument(help="Run folders or ensembles that `majorcert train` wrote.")],
+    data: Annotated[str, typer.Argument(help="'digits', 'cifar10', an image folder root/class/*.png, or a .npz file.")],
+    split: Annotated[str, typer.Option(help="'test', 'val', 'train' or 'trainval'.")] = "test",
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Folder of the stores; by default each run's own.")
+    ] = None,
+    scores: Annotated[bool, typer.Option("--scores", help="Keep the scores as well, as float16.")] = False,
+    limit: Annotated[int | None, typer.Option(min=1, help="Only so many images, the first ones.")] = None,
+    device: Device = "auto",
+    precision: Annotated[str | None, typer.Option(help="'float32' or 'bfloat16'; by default bfloat16 on CUDA.")] = None,
+    batch_size: Annotated[
+        int | None, typer.Option(help="Views in one pass on a GPU; on a CPU it makes no difference.")
+    ] = None,
+    chunk: Annotated[int | None, typer.Option(min=1, help="Images in one chunk of the store.")] = None,
+    compiled: Annotated[bool, typer.Option("--compile", help="Compile the network first.")] = False,
+    data_dir: DataDir = Path("data"),
+    split_seed: SplitSeed = 0,
+    skip_bad: SkipBad = False,
+    json: Json = False,
+) -> None:
+    """Show the defenders every ablation of every image and record their votes; started again, it continues.
+
+    Example: majorcert vote runs digits --split test
+    """
+    import torch
+
+    from majorcert.nets.data import load
+    from majorcert.nets.defender import Defender
+    from majorcert.nets.ensemble_file import member_folders, resolved
+    from majorcert.nets.vote import Progress
+
+    place = {"rank": int(os.environ.get("RANK", "0")), "world_size": int(os.environ.get("WORLD_SIZE", "1"))}
+    how: dict[str, Any] = {"device": device, "precision": precision, "batch_size": batch_size, "compiled": compiled}
+    folders = [folder for each in run for folder in member_folders(resolved(each))]
+    stores = []
+    for folder in folders:
+        defender = Defender.load(folder, **how)
+        kind: dict[str, Any] = {"split": split, "image_size": defender.image_size, "channels": defender.channels}
+        images = load(data, data_dir=data_dir, seed=split_seed, skip_bad=skip_bad, **kind)
+        if limit is not None:
+            images = images.subset(torch.arange(min(limit, len(images))))
+        for skipped in images.skipped:
+            remark(f"skipped: {skipped}")
+        name = folder.resolve().name if out else f"{images.name}-{split}"
+        store = (out or folder) / f"{name}.zarr"
+        with bar(f"voting {defender.strategy}") as shown:
+
+            def show(at: Progress) -> None:
+                shown.show(at.done, at.total, f"{at.views_per_second:,.0f} views/s")
+
+            defender.vote(images, store, scores=scores, chunk=chunk, progress=show, **place)
+        if images.labels is not None and place["rank"] == 0:
+            origin = {
+                "dataset": images.name,
+                "split": images.split,
+                "images_sha256": images.sha256(),
+                "class_names": list(images.class_names),
+            }
+            write_truth(store.parent / truth_name(images.name, images.split), images.labels.numpy(), origin)
+        remark(f"voted: {store}")
+        stores.append(str(store))
+    if json:
+        say_json({"evidence": stores})

@@ -1,0 +1,58 @@
+"""The true labels of a split, kept in a file of their own beside the evidence: certificates are made without them.
+
+`<dataset>-<split>.truth.json` serves every evidence store of that split in the same folder, and names the images it
+is about by their SHA-256, so that the labels of other images are refused.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from majorcert.atomic import replacing
+from majorcert.errors import StoreError
+from majorcert.plurality import Ints
+from majorcert.reach import Evidence
+
+FORMAT = "majorcert-truth"
+VERSION = 1
+
+
+def write_truth(path: str | Path, labels: npt.ArrayLike, origin: dict[str, Any]) -> None:
+    """Write the true labels of the images that `origin` (dataset, split, images_sha256, class_names) describes."""
+    content = {"format": FORMAT, "version": VERSION, **origin, "labels": np.asarray(labels).tolist()}
+    with replacing(path) as beside:
+        beside.write_text(json.dumps(content) + "\n", encoding="utf-8")
+
+
+def truth_beside(store: str | Path, evidence: Evidence) -> Path:
+    """Where the true labels of the images of this evidence are kept; there need be no file."""
+    dataset, split = (str(evidence.provenance.get(key, "unknown")) for key in ("dataset", "split"))
+    return Path(store).parent / truth_name(dataset, split)
+
+
+def truth_name(dataset: str, split: str) -> str:
+    return f"{dataset}-{split}.truth.json"
+
+
+def read_truth(path: str | Path, evidence: Evidence) -> Ints:
+    """(images,) the true label of each image of the evidence, from a truth file or a plain .npy array."""
+    try:
+        if Path(path).suffix == ".npy":
+            labels = np.load(path, allow_pickle=False)
+        else:
+            raw = json.loads(Path(path).read_text(encoding="utf-8"))
+            if (raw["format"], raw["version"]) != (FORMAT, VERSION):
+                raise StoreError(f"{path}: not a truth file of version {VERSION}")
+            hashes = raw["images_sha256"], evidence.provenance.get("images_sha256", raw["images_sha256"])
+            if hashes[0] != hashes[1]:
+                raise StoreError(f"{path}: holds the true labels of other images than those that were voted on")
+            labels = np.asarray(raw["labels"])
+        if labels.ndim != 1 or labels.dtype.kind not in "iu":
+            raise StoreError(f"{path}: expected one whole number for each image, got {labels.dtype} {labels.shape}")
+        chosen: Ints = labels[evidence.images].astype(np.int64)
+    except (OSError, ValueError, TypeError, KeyError, IndexError) as error:
+        raise StoreError(f"{path}: cannot be read as the true labels of {len(evidence)} images ({error})") from None
+    return chosen
