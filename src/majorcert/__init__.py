@@ -1,5 +1,7 @@
 """majorcert: proves, image by image, that no adversarial patch of a given size can change a classifier's label."""
 
+from typing import TYPE_CHECKING, Any
+
 from majorcert.ballots import ABSTAIN, Ballots
 from majorcert.certify.drs import drs
 from majorcert.certify.largest import largest_patch
@@ -19,6 +21,9 @@ from majorcert.strategies import Blocks, Columns, Rows, Strategy, strategy
 from majorcert.threat import Patch
 from majorcert.verdict import Score, Summary, Verdict, Witness, score, summary
 
+if TYPE_CHECKING:
+    from majorcert.nets.defender import Defender, Ensemble
+
 __version__ = "0.1.0"
 __all__ = [
     "ABSTAIN",
@@ -27,6 +32,8 @@ __all__ = [
     "Blocks",
     "Columns",
     "DataError",
+    "Defender",
+    "Ensemble",
     "Evidence",
     "EvidenceError",
     "MajorcertError",
@@ -49,3 +56,12 @@ __all__ = [
     "strategy",
     "summary",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Defender and Ensemble need torch, so they are imported when they are first asked for."""
+    if name not in ("Defender", "Ensemble"):
+        raise AttributeError(f"module 'majorcert' has no attribute {name!r}")
+    from majorcert.nets import defender
+
+    return getattr(defender, name)
