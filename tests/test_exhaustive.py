@@ -34,6 +34,8 @@ def judge(case: Case, seen: Counter[str]) -> None:
         flipped = {place: oracle.flips_by_rewriting(literal, case.patch, place) for place in case.placements()}
         assert exact.predicted[i] == paper.predicted[i] == oracle.ensemble_label(literal), (case, i)
         assert exact.certified[i] == (not any(flipped.values())), (case, i)
+        by_theorem1 = oracle.theorem1(literal, case.patch)
+        assert exact.by[i] == ("theorem1" if by_theorem1 else "theorem2" if exact.certified[i] else ""), (case, i)
         for (top, left), flips in flipped.items():
             assert exact.safe[i, top, left] == (not flips), (case, i, top, left)
             assert not (paper.safe[i, top, left] and flips), (case, i, top, left)

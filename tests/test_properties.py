@@ -75,15 +75,20 @@ def test_a_larger_patch_certifies_no_more(case: Case, data: st.DataObject) -> No
             assert (mc.drs(one, large, bound=bound).certified <= mc.drs(one, small, bound=bound).certified).all()
 
 
-@given(ensembles(max_images=2))
-def test_the_largest_patch_is_found_by_a_linear_scan(case: Case) -> None:
+@given(ensembles(max_images=2), st.sampled_from(["exact", "paper"]))
+def test_the_largest_patch_is_found_by_a_linear_scan(case: Case, reach: str) -> None:
     ballots = case.ballots()
     sides = range(1, min(case.image_size) + 1)
-    certified = [mc.majorcert(ballots, mc.Patch(side)).certified for side in sides]
-    expected = [
-        max([0, *(side for side, yes in zip(sides, certified, strict=True) if yes[i])]) for i in range(case.n_images)
-    ]
-    assert mc.largest_patch(ballots).tolist() == expected
+    certified = np.array([mc.majorcert(ballots, mc.Patch(side), reach=reach).certified for side in sides])
+    expected = [max(side * yes for side, yes in zip(sides, column, strict=True)) for column in certified.T]
+    assert mc.largest_patch(ballots, reach=reach).tolist() == expected
+
+
+def test_the_largest_patch_depends_on_the_reach() -> None:
+    votes = tuple((tuple(frozenset([int(vote)]) for vote in row),) for row in ("00111", "22222", "00000"))
+    ballots = Case(("columns:1",) * 3, (2, 5), 3, votes, (1, 1)).ballots()
+    assert mc.largest_patch(ballots).tolist() == mc.largest_patch(ballots, reach="exact").tolist() == [2]
+    assert mc.largest_patch(ballots, reach="paper").tolist() == [1]
 
 
 @given(ensembles(), st.data())
