@@ -49,6 +49,7 @@ class Contents:
 
         Args:
             truth: the true label of each image.
+            class_names: by default those that the evidence records, if any.
             pictures: uint8 images, (images, channels, height, width) with 1 or 3 channels, or (images, height, width).
         """
         check_together(defenders := list(defenders))
@@ -68,7 +69,7 @@ class Contents:
             patches=tuple(dict.fromkeys(patches)),
             truth=None if truth is None else _checked_truth(np.asarray(truth), first),
             pictures=None if pictures is None else _checked_pictures(np.asarray(pictures), first),
-            class_names=_checked_names(class_names, first.n_classes),
+            class_names=_checked_names(class_names or first.provenance.get("class_names"), first.n_classes),
             verdicts=tuple(verdicts),
         )
 
@@ -90,15 +91,16 @@ class Contents:
 
 
 def defender_names(defenders: Sequence[Evidence]) -> tuple[str, ...]:
-    """What to call each defender: its strategy if it votes, else what it says of itself; numbered where names repeat."""
+    """What to call each defender: its strategy if it votes, else what it says of itself; numbered if repeated."""
     plain = [
-        str(
-            defender.strategy
-            if isinstance(defender, Ballots)
-            else defender.provenance.get("name", type(defender).__name__)
+        str(defender.strategy)
+        if isinstance(defender, Ballots)
+        else str(
+            defender.provenance.get("name") or f"{type(defender).__name__} {defender.provenance.get('strategy', '')}"
         )
         for defender in defenders
     ]
+    plain = [name.strip() for name in plain]
     seen: Counter[str] = Counter()
     names = []
     for name in plain:

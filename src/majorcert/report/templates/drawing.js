@@ -133,7 +133,7 @@ function drawBallot(context, labels, [x, y, width, height], lit, colourOf, isola
   for (let part = 0; part < n; part++) {
     const label = labels[part];
     const faint = isolated !== null && isolated !== label;
-    context.globalAlpha = label === undefined ? 1 : faint ? 0.08 : lit ? 1 : 0.5;
+    context.globalAlpha = label === undefined ? 1 : faint ? 0.08 : lit ? 1 : 0.6;
     context.fillStyle = label === undefined ? theme.blank : (colourOf.get(label) ?? theme.line);
     if (wide) context.fillRect(x + (width / n) * part, y, width / n, height);
     else context.fillRect(x, y + (height / n) * part, width, height / n);

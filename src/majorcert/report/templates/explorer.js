@@ -151,9 +151,10 @@ class Explorer {
       const swatch = make("span", { className: "swatch" });
       swatch.style.background = this.colours.get(label) ?? "var(--line)";
       head.append(swatch, make("bdi", { textContent: CLASS_NAMES[label] }));
-      const bar = make("td", { className: "range" });
-      bar.append(make("span", { className: "sure" }), make("span", { className: "unsure" }));
-      row.append(head, bar, ...["kept", "most", "reach"].map((className) => make("td", { className })));
+      const range = make("span", { className: "range" });
+      range.append(...["sure", "unsure", "need"].map((className) => make("span", { className })));
+      head.append(range);
+      row.append(head, ...["kept", "most", "reach"].map((className) => make("td", { className })));
       return row;
     });
     body.replaceChildren(...rows);
@@ -170,11 +171,13 @@ class Explorer {
     const reach = new Set(told.canSay);
     card.querySelector(".touched").textContent = `${told.nTouched} of ${told.nAblations} ablations touched`;
     const rows = card.querySelectorAll("tbody tr");
+    const share = (votes) => `${(100 * Math.min(votes, told.nAblations)) / told.nAblations}%`;
+    const need = share(Math.max(0, ...told.tallies.map(({ kept }) => kept)));
     told.tallies.slice(0, MOST_TALLIES).forEach(({ label, kept, most }, i) => {
       const row = rows[i];
-      const share = (votes) => `${(100 * Math.min(votes, told.nAblations)) / told.nAblations}%`;
       row.querySelector(".sure").style.width = share(kept);
       row.querySelector(".unsure").style.width = share(most - kept);
+      row.querySelector(".need").style.left = `min(${need}, calc(100% - 2px))`;
       row.querySelector(".kept").textContent = kept;
       row.querySelector(".most").textContent = most;
       row.querySelector(".reach").textContent = reach.has(label) ? "can win" : "";
