@@ -211,15 +211,13 @@ def test_evidence_of_images_without_a_label_is_refused(folder: Path) -> None:
 
 
 @needs_results
-@pytest.mark.slow
 def test_the_committed_results_follow_from_the_committed_evidence() -> None:
     results = compute(CaseStudy.read(COMMITTED), workers=2)
     assert as_json(results) == (COMMITTED / "results.json").read_text(encoding="utf-8")
 
 
 @needs_results
-@pytest.mark.slow
-@pytest.mark.parametrize("side", [2, 5])
+@pytest.mark.parametrize("side", [pytest.param(2, marks=pytest.mark.slow), 5])
 def test_the_literal_oracle_agrees_on_a_hundred_committed_images(side: int) -> None:
     study = CaseStudy.read(COMMITTED)
     for recipe in study.recipes:

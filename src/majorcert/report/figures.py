@@ -101,8 +101,8 @@ def unsafe(results: Results) -> str:
     side = int(maps[0][0]["patch"].split("x")[0])
     image = CELL * (len(maps[0][1]) + side - 1)
     n_recipes = len({item["recipe"] for item, _ in maps})
-    drawing = Drawing(20 + len(SIDES) * (image + 40), 126 + n_recipes * (image + 46), "Where labels are not safe")
-    drawing.text(30, 32, "Not safe from a patch centred here, of the images predicted correctly", size=14, bold=True)
+    drawing = Drawing(20 + len(SIDES) * (image + 40), 100 + n_recipes * (image + 46), "Where labels are not safe")
+    drawing.text(30, 32, "Correctly predicted images that are not safe from a patch centred here", size=13)
     for column, patch in enumerate(dict.fromkeys(item["patch"] for item, _ in maps)):
         left, top = 30 + column * (image + 40), 74.0
         some = [(item, shares) for item, shares in maps if item["patch"] == patch]

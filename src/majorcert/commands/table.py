@@ -1,0 +1,49 @@
+"""`majorcert table` and `majorcert figures`: every number of a case study from its evidence, to read or to look at."""
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from majorcert.commands.terminal import complain, say_json, stderr
+from majorcert.report.casestudy import CaseStudy, as_json, committed, compute, write
+from majorcert.report.figures import draw
+from majorcert.report.tabulate import as_text
+
+Folder = Annotated[Path, typer.Argument(help="A case study: recipes.json, truth.npy and evidence stores.")]
+
+
+def table(
+    folder: Folder,
+    json: Annotated[bool, typer.Option("--json", help="Print the rows as a JSON list.")] = False,
+    save: Annotated[bool, typer.Option("--write", help="Write results.json into the folder.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Exit with 1 if results.json says otherwise.")] = False,
+) -> None:
+    """Recompute the whole table of a case study from its evidence, with the paper's numbers beside it.
+
+    Example: majorcert table results/cifar10
+    """
+    study = CaseStudy.read(folder)
+    with stderr.status("certifying"):
+        results = compute(study, workers=os.cpu_count() or 1)
+    if save:
+        write(results, folder)
+    if json:
+        say_json(results["rows"])
+    else:
+        typer.echo(as_text(study, results), nl=False)
+    if check and as_json(results) != as_json(committed(folder)):
+        complain(f"{folder / 'results.json'}: is not what the evidence gives")
+        raise typer.Exit(1)
+
+
+def figures(
+    folder: Folder, out: Annotated[Path, typer.Option("--out", "-o", help="Where to write.")] = Path("docs/figures")
+) -> None:
+    """Draw the figures of a case study from its results.json, as SVG.
+
+    Example: majorcert figures results/cifar10 -o docs/figures
+    """
+    for path in draw(committed(folder), out):
+        typer.echo(path)
