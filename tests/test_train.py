@@ -280,6 +280,23 @@ def test_a_full_disk_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.Mon
     assert [path.name for path in tmp_path.iterdir()] == ["a.safetensors"]
 
 
+def test_a_file_appears_by_renaming_a_complete_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.safetensors"
+    write_tensors(path, {"x": torch.zeros(3)})
+    complete: list[dict[str, torch.Tensor]] = []
+
+    def stop_before_renaming(part: Path, target: Path) -> None:
+        complete.append(read_tensors(part)[0])
+        assert read_tensors(target)[0]["x"].tolist() == [0, 0, 0]
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(Path, "replace", stop_before_renaming)
+    with pytest.raises(ModelError, match=r"cannot write .*a.safetensors: Input/output error"):
+        write_tensors(path, {"x": torch.ones(3)})
+    assert complete[0]["x"].tolist() == [1, 1, 1]
+    assert read_tensors(path)[0]["x"].tolist() == [0, 0, 0]
+
+
 def test_a_tampered_defender_is_refused(uninterrupted: Path, tmp_path: Path) -> None:
     card = Card.read(uninterrupted)
     with pytest.raises(ModelError, match=r"holds no trained defender \(defender.json is missing\)"):
@@ -386,6 +403,17 @@ def test_each_image_gets_its_own_ablation(monkeypatch: pytest.MonkeyPatch) -> No
     learner.step()
     assert len(seen) == 40
     assert set(seen) == set(range(6))
+
+
+def test_every_epoch_is_shuffled_anew_and_drops_other_images(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    orders: list[torch.Tensor] = []
+    step = Learner.step
+    monkeypatch.setattr(Learner, "step", lambda self: orders.append(self.batch.clone()) or step(self))
+    train(CONFIG, toy(), tmp_path)
+    epochs = torch.stack(orders).view(4, 40).tolist()
+    assert all(len(set(epoch)) == 40 for epoch in epochs)
+    assert len({tuple(epoch) for epoch in epochs}) == 4
+    assert len({frozenset(epoch) for epoch in epochs}) > 1
 
 
 def test_the_learning_rate_follows_its_schedule() -> None:
