@@ -6,6 +6,7 @@ from majorcert.ballots import ABSTAIN, Ballots
 from majorcert.certify.drs import drs
 from majorcert.certify.largest import largest_patch
 from majorcert.certify.majority import majorcert
+from majorcert.certify.patchguard import MaskedScores, patchguard
 from majorcert.errors import (
     BallotsError,
     DataError,
@@ -17,6 +18,7 @@ from majorcert.errors import (
     StrategyError,
 )
 from majorcert.reach import Evidence, Reach
+from majorcert.scores import Scores
 from majorcert.strategies import Blocks, Columns, Rows, Strategy, strategy
 from majorcert.threat import Patch
 from majorcert.verdict import Score, Summary, Verdict, Witness, score, summary
@@ -37,12 +39,14 @@ __all__ = [
     "Evidence",
     "EvidenceError",
     "MajorcertError",
+    "MaskedScores",
     "ModelError",
     "Patch",
     "PatchError",
     "Reach",
     "Rows",
     "Score",
+    "Scores",
     "StoreError",
     "Strategy",
     "StrategyError",
@@ -52,6 +56,7 @@ __all__ = [
     "drs",
     "largest_patch",
     "majorcert",
+    "patchguard",
     "score",
     "strategy",
     "summary",

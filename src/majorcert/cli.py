@@ -6,7 +6,7 @@ import typer
 from typer.core import TyperGroup
 
 from majorcert import __version__
-from majorcert.commands import certify, demo, info, predict, train, vote
+from majorcert.commands import certify, demo, info, predict, table, train, vote
 from majorcert.commands.terminal import complain
 from majorcert.errors import MajorcertError
 
@@ -36,7 +36,16 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_show_locals=False,
 )
-for verb in (train.train, vote.vote, certify.certify, predict.predict, demo.demo, info.info):
+for verb in (
+    train.train,
+    vote.vote,
+    certify.certify,
+    predict.predict,
+    demo.demo,
+    info.info,
+    table.table,
+    table.figures,
+):
     app.command()(verb)
 
 
