@@ -6,7 +6,7 @@ import typer
 from typer.core import TyperGroup
 
 from majorcert import __version__
-from majorcert.commands import certify, demo, info, predict, table, train, vote
+from majorcert.commands import certify, demo, explain, info, predict, report, table, train, vote
 from majorcert.commands.terminal import complain
 from majorcert.errors import MajorcertError
 
@@ -41,6 +41,8 @@ for verb in (
     vote.vote,
     certify.certify,
     predict.predict,
+    report.report,
+    explain.explain,
     demo.demo,
     info.info,
     table.table,
