@@ -6,9 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import typer
 from typer.testing import CliRunner
 
 import majorcert as mc
+from majorcert.commands.explain import explain as explain_command
+from majorcert.commands.report import pictures_of
+from majorcert.commands.report import report as report_command
 from majorcert.report.contents import Contents
 from majorcert.report.explain import WIDEST_MAP, explain, map_png, thinned
 from majorcert.report.story import scene, sentence
@@ -101,25 +105,44 @@ def test_the_saved_map_marks_unsafe_centres(size: tuple[int, int], channels: int
 
 
 def test_the_commands_tell_and_write(contents: Contents, tmp_path: Path, monkeypatch: Any) -> None:
-    cli = pytest.importorskip("majorcert.cli")
+    app = typer.Typer()
+    app.command()(explain_command)
+    app.command()(report_command)
     monkeypatch.chdir(tmp_path)
     stores = []
     for name, ballots in zip("abc", contents.defenders, strict=True):
         ballots.save(f"{name}.zarr")
         stores.append(f"{name}.zarr")
     np.save("truth.npy", np.concatenate([np.zeros(100, int), contents.truth]))
-    told = CliRunner().invoke(
-        cli.app, ["explain", *stores, "--image", "103", "--patch", "3", "--at", "9,0", "--save", "map.png"]
-    )
-    assert told.exit_code == 0, told.output
+    asked = ["explain", *stores, "--image", "103", "--patch", "3"]
+    told = CliRunner().invoke(app, [*asked, "--at", "9,0", "--save", "map.png"], catch_exceptions=False)
+    assert told.exit_code == 0
     assert "patch with its top-left pixel at 9,0" in told.stdout
     assert Path("map.png").read_bytes().startswith(b"\x89PNG")
-    written = CliRunner().invoke(
-        cli.app, ["report", *stores, "--patch", "3", "--patch", "2x5", "--truth", "truth.npy", "-o", "r.html"]
-    )
-    assert written.exit_code == 0, written.output
+    asked = ["report", *stores, "--patch", "3", "--patch", "2x5", "--truth", "truth.npy", "-o", "r.html"]
+    written = CliRunner().invoke(app, asked, catch_exceptions=False)
+    assert written.exit_code == 0
     assert written.stdout.strip() == "r.html"
     assert "which are also correct" in Path("r.html").read_text(encoding="utf-8")
-    refused = CliRunner().invoke(cli.app, ["explain", *stores, "--image", "103", "--patch", "3", "--at", "9"])
-    assert refused.exit_code == 2
-    assert "cannot read '9' as a placement" in refused.stderr
+    with pytest.raises(mc.PatchError, match="cannot read '9' as a placement"):
+        CliRunner().invoke(
+            app, ["explain", *stores, "--image", "103", "--patch", "3", "--at", "9"], catch_exceptions=False
+        )
+
+
+def test_pictures_must_be_those_that_were_voted_on(tmp_path: Path) -> None:
+    data = pytest.importorskip("majorcert.nets.data")
+    images = painted(6, (12, 12), 1)
+    np.savez(tmp_path / "same.npz", test_images=images, test_labels=np.arange(6) % 2)
+    np.savez(tmp_path / "other.npz", test_images=images + 1, test_labels=np.arange(6) % 2)
+    sha256 = data.load(str(tmp_path / "same.npz"), "test").sha256()
+    ballots = mc.Ballots(
+        np.zeros((6, 12), int),
+        strategy="rows:1",
+        image_size=(12, 12),
+        n_classes=2,
+        provenance={"images_sha256": sha256, "split": "test"},
+    )
+    assert np.array_equal(pictures_of(str(tmp_path / "same.npz"), ballots[2:4], tmp_path, 0), images[2:4])
+    with pytest.raises(mc.DataError, match="these are other images"):
+        pictures_of(str(tmp_path / "other.npz"), ballots, tmp_path, 0)

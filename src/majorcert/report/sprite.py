@@ -13,7 +13,7 @@ from majorcert.report.payload import Block
 BUDGET = 6 * 2**20
 """Bytes that all pictures of a page may take, before base64."""
 PIXELS_PER_SHEET = 2**18
-QUALITIES = (80, 65, 50, 35)
+QUALITIES = (92, 80, 65, 50, 35)
 TRIED = 512
 """Images on which a quality is tried out before all of them are encoded."""
 

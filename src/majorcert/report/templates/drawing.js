@@ -1,13 +1,22 @@
 // Everything that is drawn on a canvas: the image with its map, the ballots, the small pictures of the gallery.
 
-// The colours of the current theme, as the browser resolves them.
+// The colours of the current theme, as the browser resolves them; asked for once, until the theme changes.
+let themeFound = null;
+
+function forgetTheme() {
+  themeFound = null;
+}
+
 function themeColours() {
+  if (themeFound) return themeFound;
   const probe = document.getElementById("probe");
   const colour = (name) => {
     probe.style.color = `var(--${name})`;
     return getComputedStyle(probe).color;
   };
-  return Object.fromEntries(["ink", "surface", "line", "blank", "accent", "unsafe"].map((name) => [name, colour(name)]));
+  const names = ["ink", "surface", "line", "blank", "accent", "unsafe"];
+  themeFound = Object.fromEntries(names.map((name) => [name, colour(name)]));
+  return themeFound;
 }
 
 // A colour for each label: its own if there are few classes, else one in turn to those given, the most important first.

@@ -34,14 +34,23 @@ async function start() {
   const gallery = new Gallery(facts, loadEnsemble);
   const select = document.getElementById("explorer-patch");
   let writing = false;
+  let resting;
+
+  // Browsers slow down pages that rewrite their address all the time, so it follows once the patch rests.
+  const writeAddress = () => {
+    const [top, left] = explorer.at;
+    const number = facts.image[explorer.position];
+    history.replaceState(null, "", `#image=${number}&patch=${explorer.patch.join("x")}&at=${top},${left}`);
+  };
 
   const explorer = new Explorer(facts, () => {
-    const [top, left] = explorer.at;
     const size = explorer.patch.join("x");
-    if (select.value !== size && ![...select.options].some((option) => option.value === size))
-      select.add(new Option(size, size));
-    select.value = size;
-    if (writing) history.replaceState(null, "", `#image=${facts.image[explorer.position]}&patch=${size}&at=${top},${left}`);
+    if (select.value !== size) {
+      if (![...select.options].some((option) => option.value === size)) select.add(new Option(size, size));
+      select.value = size;
+    }
+    clearTimeout(resting);
+    if (writing) resting = setTimeout(writeAddress, 150);
   });
 
   const setPatch = async (patch) => {
@@ -111,6 +120,7 @@ async function start() {
   document.getElementById("image-on").addEventListener("click", () => step(1));
   explorer.stage.addEventListener("pointerdown", () => (writing = true));
   const redraw = () => {
+    forgetTheme();
     explorer.draw();
     gallery.draw();
   };
