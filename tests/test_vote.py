@@ -22,7 +22,7 @@ from majorcert.nets.models import ModelConfig, build
 from majorcert.nets.threshold import most_votes, votes_of
 from majorcert.nets.views import in_channels
 from majorcert.nets.vote import Progress, vote
-from majorcert.nets.voter import CPU_TILE, Voter
+from majorcert.nets.voter import CPU_TILES, Voter, cpu_tile
 from majorcert.store import Store
 
 torch.set_num_threads(1)
@@ -78,7 +78,12 @@ def test_the_network_sees_tiles_of_one_shape_alone() -> None:
     shapes.clear()
     for n_images in (1, 5, 11, 37):
         found.vote(pictures(n_images).images)
-    assert shapes == {(CPU_TILE, 5, 4, 4)}
+    assert shapes == {(32, 5, 4, 4)}
+
+
+@pytest.mark.parametrize(("n_ablations", "tile"), [(1, 32), (32, 32), (64, 64), (100, 64), (224, 32), (1024, 64)])
+def test_one_image_alone_wastes_little_of_a_tile(n_ablations: int, tile: int) -> None:
+    assert cpu_tile(n_ablations) == tile
 
 
 def test_scores_do_not_depend_on_the_batch_size_on_a_cpu() -> None:
@@ -86,7 +91,7 @@ def test_scores_do_not_depend_on_the_batch_size_on_a_cpu() -> None:
     expected = voter().vote(images, keep_scores=True).scores
     for batch_size in (1, 7, 1000):
         found = voter(batch_size=batch_size)
-        assert found.tile == CPU_TILE
+        assert found.tile == 32
         assert torch.equal(found.vote(images, keep_scores=True).scores, expected)  # type: ignore[arg-type]
 
 
@@ -252,7 +257,7 @@ def test_another_run_may_not_go_on_with_a_store(tmp_path: Path) -> None:
 
 def test_a_network_that_gives_no_numbers_is_refused(tmp_path: Path) -> None:
     def broken(views: torch.Tensor) -> torch.Tensor:
-        return torch.full((len(views), N_CLASSES), math.nan if len(views) == CPU_TILE else 0.0)
+        return torch.full((len(views), N_CLASSES), math.nan if len(views) in CPU_TILES else 0.0)
 
     found = Voter.of(broken, mc.Columns(3), "crop", 0.3, image_size=(10, 8), channels=3)
     with pytest.raises(ModelError, match="not finite"):

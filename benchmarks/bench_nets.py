@@ -1,0 +1,219 @@
+"""How fast images become evidence: `make bench`, or python benchmarks/bench_nets.py [--cuda].
+
+On a CPU, with the ResNet-18 shape and random weights: `vote` into a store against the bare network on views that were
+cut beforehand, against ART's derandomized smoothing if it is installed, and ten patch sizes from the stored evidence.
+With --cuda: voting and training on a GPU, from end to end.
+"""
+
+import argparse
+import json
+import platform
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+import majorcert as mc
+from majorcert.nets.augment import Augment
+from majorcert.nets.config import TrainConfig
+from majorcert.nets.data import Dataset
+from majorcert.nets.models import ModelConfig, build
+from majorcert.nets.train import train
+from majorcert.nets.views import View, in_channels
+from majorcert.nets.vote import vote
+from majorcert.nets.voter import Voter
+
+SIZE = (32, 32)
+N_CLASSES = 10
+ART_KINDS = {"columns:4": ("column", 4), "blocks:12": ("block", 12)}
+
+
+def pictures(n: int) -> Dataset:
+    images = torch.randint(0, 256, (n, 3, *SIZE), generator=torch.Generator().manual_seed(0)).to(torch.uint8)
+    return Dataset(images, torch.arange(n) % N_CLASSES, tuple(map(str, range(N_CLASSES))), "random", "test")
+
+
+def network(view: View, width: int = 64) -> tuple[torch.nn.Module, ModelConfig]:
+    torch.manual_seed(0)
+    config = ModelConfig("resnet", in_channels(view, 3), N_CLASSES, width=width)
+    return build(config).eval(), config
+
+
+def voter(spec: str, view: View, **options: Any) -> Voter:
+    model, config = network(view)
+    return Voter.of(model, mc.strategy(spec), view, 0.3, image_size=SIZE, channels=3, config=config, **options)
+
+
+def best(works: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:
+    """The best time of each, in turns: other work on the machine only ever adds time."""
+    times = {name: float("inf") for name in works}
+    for _ in range(repeats):
+        for name, work in works.items():
+            begun = time.perf_counter()
+            work()
+            times[name] = min(times[name], time.perf_counter() - begun)
+    return times
+
+
+def voted(found: Voter, data: Dataset) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        vote(found, data, Path(folder) / "e.zarr")
+
+
+def bare(found: Voter, batches: list[torch.Tensor]) -> None:
+    with torch.inference_mode():
+        for batch in batches:
+            found.network(batch)
+
+
+def prebuilt(found: Voter, data: Dataset) -> list[torch.Tensor]:
+    views = found.cutter.cut_all(data.images.float() / 255).contiguous()
+    return list(views.split(64))  # type: ignore[no-untyped-call]
+
+
+def art_classifier(spec: str) -> Any:
+    """ART's smoothed classifier of the same strategy and network shape; None if ART is not installed."""
+    try:
+        from art.estimators.certification.derandomized_smoothing import PyTorchDeRandomizedSmoothing
+    except (ImportError, RuntimeError):
+        return None
+    kind, size = ART_KINDS[spec]
+    return PyTorchDeRandomizedSmoothing(
+        model=network("canvas")[0],
+        loss=torch.nn.CrossEntropyLoss(),
+        input_shape=(3, *SIZE),
+        nb_classes=N_CLASSES,
+        ablation_size=size,
+        ablation_type=kind,
+        algorithm="levine2020",
+        threshold=0.3,
+        logits=True,
+        clip_values=(0, 1),
+        device_type="cpu",
+        verbose=False,
+    )
+
+
+def on_cpu(cases: list[tuple[str, int]], repeats: int) -> dict[str, Any]:
+    results: dict[str, Any] = {}
+    for spec, n_images in cases:
+        data = pictures(n_images)
+        n_views = n_images * mc.strategy(spec).n_ablations(SIZE)
+        works: dict[str, Callable[[], object]] = {}
+        for view in ("canvas", "crop"):
+            found = voter(spec, view)  # type: ignore[arg-type]
+            batches = prebuilt(found, data)
+            works[f"bare {view}"] = lambda found=found, batches=batches: bare(found, batches)  # type: ignore[misc]
+            works[f"vote {view}"] = lambda found=found, data=data: voted(found, data)  # type: ignore[misc]
+        art = art_classifier(spec)
+        if art is not None:
+            floats = data.images.numpy().astype(np.float32) / 255
+            works["ART"] = lambda art=art, floats=floats: art.predict(floats, batch_size=len(floats))  # type: ignore[misc]
+        times = best(works, repeats)
+        line: dict[str, float] = {f"{name} views/s": round(n_views / took) for name, took in times.items()}
+        for view in ("canvas", "crop"):
+            line[f"overhead {view}"] = round(times[f"vote {view}"] / times[f"bare {view}"] - 1, 3)
+            if art is not None:
+                line[f"{view} against ART"] = round(times["ART"] / times[f"vote {view}"], 2)
+        results[f"{spec}, {n_images} images"] = line
+        print(f"{spec}, {n_images} images, {n_views:,} views: {json.dumps(line)}", flush=True)
+    if art is None:
+        print("ART is not installed; pip install 'majorcert[bench]' in a throw-away environment compares with it")
+    return results
+
+
+def ten_patch_sizes() -> dict[str, Any]:
+    """What ART needs all its forward passes for, from the store."""
+    data, found = pictures(64), voter("columns:4", "crop")
+    with tempfile.TemporaryDirectory() as folder:
+        vote(found, data, Path(folder) / "e.zarr")
+        begun = time.perf_counter()
+        ballots = mc.Ballots.load(Path(folder) / "e.zarr")
+        for side in range(1, 11):
+            mc.drs(ballots, mc.Patch(side), bound="local")
+        took = time.perf_counter() - begun
+    print(f"ten patch sizes for 64 images from stored evidence, columns:4: {1000 * took:.0f} ms")
+    return {"ten patch sizes, 64 images, ms": round(1000 * took)}
+
+
+def on_cuda(n_images: int) -> dict[str, Any]:
+    results: dict[str, Any] = {"device": torch.cuda.get_device_name()}
+    data = pictures(n_images)
+    for compiled in (False, True):
+        for spec in ("blocks:12", "columns:4"):
+            found = voter(spec, "crop", device="cuda", compiled=compiled)
+            voted(found, pictures(256))
+            torch.cuda.synchronize()
+            begun = time.perf_counter()
+            voted(found, data)
+            n_views = n_images * found.cutter.n_ablations
+            speed = round(n_views / (time.perf_counter() - begun))
+            name = f"voting {spec} crop{', compiled' if compiled else ''}, {n_images} images"
+            results[f"{name}, views/s"] = speed
+            print(f"{name}: {speed:,} views/s into the store", flush=True)
+    results |= company_on_cuda()
+    for spec in ("blocks:12", "columns:4"):
+        for batch_size in (512, 2048):
+            speed = training_speed(spec, batch_size)
+            results[f"training {spec} crop, batch {batch_size}, images/s"] = speed
+            print(f"training {spec} crop, batch {batch_size}: {speed:,} images/s", flush=True)
+    return results
+
+
+def company_on_cuda() -> dict[str, Any]:
+    """Does a ballot depend on its batch mates on this GPU? The same images alone, together and in another order."""
+    found, images = voter("blocks:12", "crop", device="cuda"), pictures(48).images
+    together = found.vote(images, keep_scores=True).scores
+    alone = torch.cat([found.vote(image[None], keep_scores=True).scores for image in images])  # type: ignore[misc]
+    order = torch.arange(47, -1, -1)
+    shuffled = found.vote(images[order], keep_scores=True).scores
+    assert together is not None
+    assert shuffled is not None
+    equal = {"alone": torch.equal(alone, together), "in another order": torch.equal(shuffled, together[order])}
+    print(f"scores bitwise equal to those in the batch: {equal}", flush=True)
+    return {"bitwise equal scores": equal}
+
+
+def training_speed(spec: str, batch_size: int) -> int:
+    """Images per second in the last epoch of a short run, as the run's own log has it."""
+    config = TrainConfig(
+        mc.strategy(spec),
+        "crop",
+        network("crop")[1],
+        epochs=4,
+        batch_size=batch_size,
+        augment=Augment(shift=4, flip=True),
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        train(config, pictures(50_000), folder, "cuda", checkpoint_every=100)
+        last = (Path(folder) / "log.jsonl").read_text().splitlines()[-1]
+    return int(json.loads(last)["images_per_second"])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--cuda", action="store_true", help="voting and training on a GPU instead")
+    parser.add_argument("--images", type=int, default=10_000, help="images to vote on with --cuda")
+    parser.add_argument("--full", action="store_true", help="also 64 images with blocks:12, some hours on two cores")
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--out", type=Path, help="write the numbers to this JSON file")
+    asked = parser.parse_args()
+    torch.set_num_threads(asked.threads)
+    if asked.cuda:
+        results = on_cuda(asked.images)
+    else:
+        cases = [("columns:4", 1), ("columns:4", 64), ("blocks:12", 1)] + [("blocks:12", 64)] * asked.full
+        results = {"threads": asked.threads, **on_cpu(cases, asked.repeats), **ten_patch_sizes()}
+    if asked.out:
+        about = {"torch": torch.__version__, "machine": platform.machine(), "majorcert": mc.__version__}
+        asked.out.parent.mkdir(parents=True, exist_ok=True)
+        asked.out.write_text(json.dumps({**about, **results}, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
