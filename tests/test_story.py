@@ -64,11 +64,11 @@ NAMES = ["airplane", "car", "bird", "cat", "deer", "dog", "frog", "horse"]
         ),
         (
             [SPLIT, SPLIT, FIRM],
-            "Not safe here: with rows:1 #1 and columns:1 saying dog, dog has 2 of 3 votes and cat 1.",
+            "Not safe here: with rows:1 #1 and columns:1 saying dog, dog has 2 of 3 votes and cat has 1.",
         ),
         (
             [[5] * 5 + [2] * 4, FIRM],
-            "Not safe here: with rows:1 saying bird, bird has 1 of 2 votes and cat 1, "
+            "Not safe here: with rows:1 saying bird, bird has 1 of 2 votes and cat has 1, "
             "and the tie goes to bird, the smaller label.",
         ),
         (
@@ -86,3 +86,9 @@ NAMES = ["airplane", "car", "bird", "cat", "deer", "dog", "frog", "horse"]
 )
 def test_the_reason_is_stated_in_words(votes: list[list[int]], expected: str) -> None:
     assert sentence(scene(bands(*votes), mc.Patch(2), 0, (0, 0)), NAMES) == expected
+
+
+def test_names_that_could_be_misread_stand_in_quotation_marks() -> None:
+    told = scene(bands(SPLIT, SPLIT, FIRM), mc.Patch(2), 0, (0, 0))
+    text = sentence(told, [str(label) for label in range(8)])
+    assert text == "Not safe here: with rows:1 #1 and columns:1 saying “5”, “5” has 2 of 3 votes and “3” has 1."

@@ -11,7 +11,7 @@ from majorcert.ballots import Ballots
 from majorcert.certify.majority import check_together
 from majorcert.certify.patchguard import patchguard
 from majorcert.commands.options import DataDir, Patches, SplitSeed
-from majorcert.commands.terminal import patches_of, remark, stderr
+from majorcert.commands.terminal import patches_of, stderr
 from majorcert.errors import DataError
 from majorcert.plurality import Ints
 from majorcert.report.contents import Contents
@@ -43,17 +43,17 @@ def report(
     Example: majorcert report evidence/*.zarr --images digits --patch 2 --patch 3 -o report.html
     """
     patches = patches_of(patch)
-    defenders = [Ballots.load(store) for store in evidence]
-    check_together(defenders)
-    contents = Contents(
-        defenders,
-        patches,
-        truth=truth_of(truth, evidence[0], defenders[0]),
-        pictures=None if images is None else pictures_of(images, defenders[0], data_dir, split_seed),
-        verdicts=[verdict for store in evidence for verdict in _masked(store, patches)],
-    )
-    with stderr.status("reading"):
-        write_report(out, contents, title=title, limit=limit, progress=remark)
+    with stderr.status("reading the evidence") as shown:
+        defenders = [Ballots.load(store) for store in evidence]
+        check_together(defenders)
+        contents = Contents(
+            defenders,
+            patches,
+            truth=truth_of(truth, evidence[0], defenders[0]),
+            pictures=None if images is None else pictures_of(images, defenders[0], data_dir, split_seed),
+            verdicts=[verdict for store in evidence for verdict in _masked(store, patches)],
+        )
+        write_report(out, contents, title=title, limit=limit, progress=shown.update)
     typer.echo(out)
 
 

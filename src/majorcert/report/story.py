@@ -4,6 +4,7 @@ Numbers come from the core: ballots, touched ablations and reach. The page tells
 for word; templates/story.js is the twin of this file.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,6 +16,8 @@ from majorcert.reach import NO_LABEL, Evidence
 from majorcert.report.contents import defender_names
 from majorcert.threat import Bools, Patch
 
+PLAIN_NAME = re.compile(r"[A-Za-z][A-Za-z -]*")
+"""Names that read well in a sentence; all others, such as digits, stand in quotation marks."""
 NAMED = 3
 """Labels that a sentence names before it counts the others."""
 
@@ -117,6 +120,7 @@ def _testimony(name: str, one: Evidence, reach: Bools, patch: Patch, placement: 
 
 def sentence(scene: Scene, class_names: Sequence[str]) -> str:
     """The reason in words."""
+    class_names = [name if PLAIN_NAME.fullmatch(name) else f"“{name}”" for name in class_names]
     told = scene.testimonies
     clean, rival = class_names[scene.clean], class_names[scene.rival]
     if len(told) == 1:
@@ -127,7 +131,7 @@ def sentence(scene: Scene, class_names: Sequence[str]) -> str:
         tie = f", and the tie goes to {rival}, the smaller label" if scene.n_rival == scene.n_clean else ""
         return (
             f"Not safe here: with {_forced(scene, class_names)}, "
-            f"{rival} has {scene.n_rival} of {len(told)} votes and {clean} {scene.n_clean}{tie}."
+            f"{rival} has {scene.n_rival} of {len(told)} votes and {clean} has {scene.n_clean}{tie}."
         )
     if scene.n_clean == len(told):
         return f"Safe here: every defender says {clean} and none can be moved."

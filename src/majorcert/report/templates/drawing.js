@@ -45,7 +45,7 @@ function drawPicture(context, picture, scale, colours) {
 }
 
 // A square at the centre of the patch for each placement that is not safe, hatched so that it does not rest on colour.
-function drawMap(context, ensemble, [height, width], scale, colours, opacity) {
+function drawMap(context, ensemble, [height, width], scale, colours, opacity, hatched) {
   const map = ensemble.unsafe();
   context.fillStyle = colours.unsafe;
   context.strokeStyle = colours.surface;
@@ -57,7 +57,7 @@ function drawMap(context, ensemble, [height, width], scale, colours, opacity) {
     const y = (Math.floor(at / ensemble.nLefts) + (height - 1) / 2) * scale;
     context.globalAlpha = opacity;
     context.fillRect(x, y, scale, scale);
-    if (scale < 8) continue;
+    if (!hatched) continue;
     context.moveTo(x, y + scale);
     context.lineTo(x + scale, y);
   }
@@ -75,7 +75,7 @@ function drawStage(canvas, picture, ensemble, patch, [top, left], showMap) {
   const colours = themeColours();
   const context = sized(canvas, WIDTH * scale, HEIGHT * scale);
   drawPicture(context, picture, scale, colours);
-  if (showMap) drawMap(context, ensemble, patch, scale, colours, picture ? 0.55 : 0.8);
+  if (showMap) drawMap(context, ensemble, patch, scale, colours, picture ? 0.55 : 0.8, scale >= 8);
   const [height, width] = patch;
   const box = [left * scale, top * scale, width * scale, height * scale];
   const safe = !ensemble.unsafe()[top * ensemble.nLefts + left];
@@ -95,7 +95,7 @@ function drawThumbnail(canvas, picture, ensemble, patch) {
   const colours = themeColours();
   const context = sized(canvas, WIDTH * scale, HEIGHT * scale);
   drawPicture(context, picture, scale, colours);
-  if (ensemble) drawMap(context, ensemble, patch, scale, colours, picture ? 0.5 : 0.8);
+  if (ensemble) drawMap(context, ensemble, patch, scale, colours, picture ? 0.4 : 0.8, false);
 }
 
 // The ballots of one defender, each at its first pixel; those that the patch touches are bright and outlined.

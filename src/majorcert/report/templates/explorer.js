@@ -185,7 +185,7 @@ class Explorer {
     });
     const listed = told.tallies.slice(0, MOST_TALLIES).filter(({ label }) => reach.has(label)).length;
     const others = told.canSay.length - listed;
-    card.querySelector(".others").textContent = `Other labels that can win: ${others || "none"}`;
+    card.querySelector(".others").textContent = others ? `${others} other label${others > 1 ? "s" : ""} can win` : "No other label can win";
     const canvas = card.querySelector("canvas");
     canvas.setAttribute("aria-label", `Ballots of ${told.name}: ${told.nTouched} of ${told.nAblations} are touched`);
     drawBallots(canvas, tallies, this.at, this.colours, this.isolated);
@@ -196,7 +196,7 @@ class Explorer {
     this.scene = sceneAt(this.ensemble, ...this.at);
     drawStage(this.stage, this.picture, this.ensemble, this.patch, this.at, this.showMap.checked);
     const verdict = document.getElementById("verdict");
-    verdict.textContent = sentenceOf(this.scene);
+    verdict.textContent = isolated(sentenceOf(this.scene));
     verdict.dataset.state = this.scene.safe ? "proved" : "open";
     document.getElementById("placement").textContent = `top ${this.at[0]}, left ${this.at[1]}`;
     this.cards.forEach((card, place) => this.fillCard(card, this.scene.testimonies[place], place));

@@ -2,6 +2,9 @@
 
 const NAMED = 3;
 
+// Names that read well in a sentence stand alone; all others, such as digits, in quotation marks.
+const SPOKEN = CLASS_NAMES.map((name) => (/^[A-Za-z][A-Za-z -]*$/.test(name) ? name : `“${name}”`));
+
 function listing(names, last) {
   return names.length < 2 ? names.join("") : names.slice(0, -1).join(", ") + ` ${last} ` + names.at(-1);
 }
@@ -39,7 +42,7 @@ function either(scene, told) {
   const first = (label) => (label === scene.rival ? -1 : label);
   const labels = told.canSay.filter((label) => label !== scene.clean && label !== told.label);
   labels.sort((a, b) => first(a) - first(b));
-  const names = labels.slice(0, NAMED).map((label) => CLASS_NAMES[label]);
+  const names = labels.slice(0, NAMED).map((label) => SPOKEN[label]);
   const more = labels.length - NAMED;
   if (more > 0) names.push(`${more} other label${more > 1 ? "s" : ""}`);
   return listing(names, "or");
@@ -48,7 +51,7 @@ function either(scene, told) {
 function movedClause(scene, told) {
   const others = either(scene, told);
   if (told.label === scene.clean) return `${told.name} can be made to say ${others}`;
-  return `${told.name} says ${CLASS_NAMES[told.label]} already` + (others ? ` and can be made to say ${others}` : "");
+  return `${told.name} says ${SPOKEN[told.label]} already` + (others ? ` and can be made to say ${others}` : "");
 }
 
 function forcedClause(scene) {
@@ -57,15 +60,15 @@ function forcedClause(scene) {
   labels.sort((a, b) => first(a) - first(b));
   const groups = labels.map((label) => {
     const names = scene.testimonies.filter((_, place) => scene.forced[place] === label).map((told) => told.name);
-    return `${listing(names, "and")} saying ${CLASS_NAMES[label]}`;
+    return `${listing(names, "and")} saying ${SPOKEN[label]}`;
   });
   return listing(groups, "and");
 }
 
 function sentenceOf(scene) {
   const told = scene.testimonies;
-  const clean = CLASS_NAMES[scene.clean];
-  const rival = CLASS_NAMES[scene.rival];
+  const clean = SPOKEN[scene.clean];
+  const rival = SPOKEN[scene.rival];
   const tied = scene.nRival === scene.nClean;
   if (told.length === 1)
     return scene.safe
@@ -73,7 +76,7 @@ function sentenceOf(scene) {
       : `Not safe here: ${told[0].name} can be made to say ${either(scene, told[0])}.`;
   if (!scene.safe) {
     const tie = tied ? `, and the tie goes to ${rival}, the smaller label` : "";
-    const votes = `${rival} has ${scene.nRival} of ${told.length} votes and ${clean} ${scene.nClean}`;
+    const votes = `${rival} has ${scene.nRival} of ${told.length} votes and ${clean} has ${scene.nClean}`;
     return `Not safe here: with ${forcedClause(scene)}, ${votes}${tie}.`;
   }
   if (scene.nClean === told.length) return `Safe here: every defender says ${clean} and none can be moved.`;
@@ -83,4 +86,9 @@ function sentenceOf(scene) {
   const tie = tied ? " and loses the tie, being the larger label" : "";
   const keeps = `${clean} keeps ${scene.nClean} of ${told.length}, ${rival} gets at most ${scene.nRival}${tie}`;
   return `Safe here: ${clauses.join("; ")}; ${listing(unmoved, "and")} cannot be moved: ${keeps}.`;
+}
+
+// Quoted names keep their own direction of writing (Unicode's first strong isolate) and do not turn the sentence round.
+function isolated(sentence) {
+  return sentence.replace(/“[^”]*”/g, "\u2068$&\u2069");
 }
