@@ -87,6 +87,28 @@ def test_the_census_counts_what_plain_verdicts_count(defenders: list[mc.Ballots]
         assert 10 < proved.theorem1.sum() < proved.exact.sum() < correct.sum()
 
 
+def test_the_census_tells_the_two_reaches_apart_and_half_is_no_majority() -> None:
+    """Loud rivals between which the paper's reach does not tell, and an even number of defenders."""
+    random = np.random.default_rng(3)
+    wanted = random.integers(0, 6, 400)
+    ensemble = []
+    for spec in ("rows:2", "columns:2", "rows:3", "columns:3"):
+        labels = np.where(random.random((400, 10)) < 0.75, wanted[:, None], random.integers(0, 6, (400, 10)))
+        astray = random.random(400) < 0.3
+        labels[astray] = np.where(random.random((400, 10)) < 0.6, 1, labels)[astray]
+        ensemble.append(mc.Ballots(labels, strategy=spec, image_size=(10, 10), n_classes=6))
+    for defenders in (ensemble, ensemble[:3], ensemble[:2]):
+        census = Census.of(defenders, wanted)
+        proved = census.prove([1])[1]
+        exact, paper = mc.majorcert(defenders, mc.Patch(1)), mc.majorcert(defenders, mc.Patch(1), reach="paper")
+        assert (proved.theorem1 == (census.correct & (exact.by == "theorem1"))).all()
+        assert (proved.exact == (census.correct & exact.certified)).all()
+        assert (proved.paper == (census.correct & paper.certified)).all()
+        assert proved.theorem1.sum() < proved.paper.sum() < census.correct.sum()
+        if defenders is ensemble:
+            assert proved.paper.sum() < proved.exact.sum()
+
+
 def test_the_largest_patch_of_a_census_is_the_largest_patch(defenders: list[mc.Ballots]) -> None:
     census = Census.of(defenders, truth())
     largest = np.where(census.correct, mc.largest_patch(defenders), 0)
@@ -128,6 +150,7 @@ def test_rows_are_those_of_the_public_functions(folder: Path, defenders: list[mc
             "recipe": "best",
             "method": method,
             "defenders": specs,
+            "evidence": [f"best/{spec.replace(':', '-')}.zarr" for spec in specs],
             "patch": "5x5",
             "clean": round(100 * clean, 2),
             "certified": round(100 * certified, 2),
