@@ -1,7 +1,9 @@
 """The command line, end to end: killed and resumed it ends where an uninterrupted run ends; mistakes cost one line."""
 
+import errno
 import json
 import os
+import re
 import shutil
 import signal
 import struct
@@ -22,6 +24,7 @@ from typer.testing import CliRunner
 
 import majorcert as mc
 from majorcert.cli import app
+from majorcert.errors import StoreError
 from majorcert.nets import recipes
 from majorcert.store import Store
 
@@ -287,13 +290,51 @@ def test_bad_folders_are_refused(tmp_path: Path) -> None:
         for name in ("one/a", "bad/a", "bad/b"):
             Image.fromarray(np.full((8, 8), 60 * k, dtype=np.uint8)).save(tmp_path / name / f"{k}.png")
     (tmp_path / "bad" / "b" / "2.png").write_bytes(b"\x89PNG damaged")
+    bomb(tmp_path / "bad" / "b" / "3.png")
     training = ("--strategy", "rows:2", "--out", tmp_path / "run", "--split", "trainval", *KIND, "--epochs", "1")
     assert "at least two classes" in refused("train", tmp_path / "one", *training)
     assert "holds no readable image" in refused("train", tmp_path / "none", *training)
     assert "bad/b/2.png" in refused("train", tmp_path / "bad", *training)
     result = majorcert("train", tmp_path / "bad", *training, "--skip-bad")
     assert result.exit_code == 0, result.output
-    assert "skipped" in result.stderr
+    assert re.search(r"skipped: .*bad/b/2.png[\s\S]*skipped: .*bad/b/3.png.*decompression bomb", result.stderr)
+
+
+def test_weights_of_another_strategy_or_class_count_are_refused(
+    runs: Path, data: Path, picture: Path, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(runs / "rows-2", run)
+    predicting = ("predict", picture, "--ensemble", run, "--patch", "1")
+    done(*predicting)
+    shutil.copy(runs / "columns-2" / "weights.safetensors", run)
+    assert "SHA-256 differs" in refused(*predicting)
+    assert "SHA-256 differs" in refused("vote", run, data)
+    card = json.loads((run / "defender.json").read_text())
+    (run / "defender.json").write_text(json.dumps({**card, "class_names": ["top", "left"]}))
+    assert "2 classes" in refused(*predicting)
+    assert "strategy was 'rows:2', now 'columns:2'" in refused(
+        "train", data, "--strategy", "columns:2", "--out", runs / "rows-2", *TRAIN, "--resume"
+    )
+
+
+def test_a_full_disk_while_voting_loses_nothing(
+    runs: Path, evidence: list[Path], data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    voting = ("vote", runs / "rows-2", data, "--chunk", "3", "--device", "cpu", "--out", tmp_path)
+    write, room = Store.write, iter(range(5))
+
+    def write_while_there_is_room(store: Store, *arguments: Any) -> None:
+        if next(room, None) is None:
+            raise StoreError(f"{store.path}: cannot write: {os.strerror(errno.ENOSPC)}")
+        write(store, *arguments)
+
+    monkeypatch.setattr(Store, "write", write_while_there_is_room)
+    assert "No space left on device; all finished chunks are kept" in refused(*voting)
+    monkeypatch.undo()
+    assert len(Store.open(tmp_path / "rows-2.zarr").missing()) == 34 - 5
+    done(*voting)
+    assert files(tmp_path / "rows-2.zarr") == files(evidence[0])
 
 
 def test_an_unreadable_checkpoint_is_refused(data: Path, tmp_path: Path) -> None:
@@ -314,7 +355,7 @@ def test_processes_of_torchrun_share_the_voting(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("n_processes", [2, 3])
+@pytest.mark.parametrize("n_processes", [1, 2, 3])
 def test_torchrun_writes_the_same_store(
     runs: Path, evidence: list[Path], data: Path, tmp_path: Path, n_processes: int
 ) -> None:
@@ -365,6 +406,11 @@ def test_the_demo_ends_with_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         shown = done("demo", "--out", tmp_path / "demo")
     for line in ("DRS margin", "DRS local", "theorem 1 alone", "MajorCert, exact reach", "NOT certified", "seconds"):
         assert line in shown
+    for side in (1, 2, 3):
+        assert f"Against {side}x{side} patches MajorCert certifies " in shown
+    page = tmp_path / "demo" / "report.html"
+    assert f"Open {page} in a browser" in shown
+    assert "<title>Handwritten digits</title>" in page.read_text()
     assert len(list((tmp_path / "demo" / "evidence").glob("*.zarr"))) == 3
 
 

@@ -15,8 +15,10 @@ from majorcert.commands.terminal import remark
 from majorcert.commands.train import train
 from majorcert.commands.vote import vote
 from majorcert.plurality import Ints
+from majorcert.report.contents import Contents
 from majorcert.report.drawing import image_text, safe_text, side_by_side
-from majorcert.report.table import as_text, rows
+from majorcert.report.page import write_report
+from majorcert.report.table import METHODS, Row, as_text, rows
 from majorcert.threat import Patch
 from majorcert.truth import read_truth, truth_beside
 from majorcert.verdict import Verdict
@@ -34,7 +36,7 @@ def demo(
 ) -> None:
     """Train three defenders on handwritten digits, let them vote, certify, and show what came out.
 
-    About a minute on two cores; started again, it uses what is there.
+    About a minute on two cores; started again, it uses what is there. It ends with a page to open in a browser.
     """
     import torch
 
@@ -55,13 +57,32 @@ def demo(
     evidence = [Ballots.load(store) for store in stores]
     truth = read_truth(truth_beside(stores[0], evidence[0]), evidence[0])
     names = [str(ballots.strategy) for ballots in evidence]
-    typer.echo(as_text(rows(dict(zip(names, evidence, strict=True)), truth, PATCHES)))
+    table = rows(dict(zip(names, evidence, strict=True)), truth, PATCHES)
+    typer.echo(as_text(table))
     typer.echo(EXPLAINED)
+    typer.echo("\n".join(compared(table)) + "\n")
     verdict = majorcert(evidence, DRAWN)
     for image in examples(verdict, truth):
         typer.echo(drawn(test.images[image].numpy(), verdict, image, int(truth[image]), names) + "\n")
+    page = out / "report.html"
+    pictures = test.images.numpy()
+    write_report(page, Contents(evidence, PATCHES, truth=truth, pictures=pictures), title="Handwritten digits")
     seconds = time.perf_counter() - begun
-    typer.echo(f"Everything is in {out}/ and took {seconds:.0f} seconds. Next: majorcert info {stores[0]}")
+    typer.echo(f"Everything is in {out}/ and took {seconds:.0f} seconds. Open {page} in a browser to look around.")
+
+
+def compared(table: Sequence[Row]) -> list[str]:
+    """For each patch, MajorCert beside the best of its defenders alone, whichever of them comes out ahead."""
+    lines = []
+    for patch in PATCHES:
+        here = [row for row in table if row.patch == str(patch)]
+        (together,) = [row for row in here if row.method == METHODS[4]]
+        alone = max((row for row in here if row.method == METHODS[1]), key=lambda row: row.n_certified)
+        lines.append(
+            f"Against {patch} patches MajorCert certifies {together.n_certified} of {together.n} images, and the best "
+            f"single defender, {alone.defender}, {alone.n_certified}."
+        )
+    return lines
 
 
 def examples(verdict: Verdict, truth: Ints) -> list[int]:
