@@ -6,7 +6,7 @@ import typer
 from typer.core import TyperGroup
 
 from majorcert import __version__
-from majorcert.commands import certify, demo, explain, info, predict, report, table, train, vote
+from majorcert.commands import certify, demo, explain, info, pack, predict, report, table, train, vote
 from majorcert.commands.terminal import complain
 from majorcert.errors import MajorcertError
 
@@ -45,6 +45,7 @@ for verb in (
     explain.explain,
     demo.demo,
     info.info,
+    pack.pack,
     table.table,
     table.figures,
 ):

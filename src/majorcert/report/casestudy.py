@@ -8,7 +8,7 @@ FOLDER/results.json          what `compute` makes of the above; anyone can make 
 
 import json
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
@@ -152,15 +152,15 @@ def _defender(study: CaseStudy, recipe: Recipe, store: str) -> Results:
     truth = study.truth_of(ballots)
     census = Census.of([ballots], truth)
     proved = census.prove(SIDES, reaches=("exact",))
-    rows = []
+    rows, specs = [], [str(ballots.strategy)]
     for side in SIDES:
         for method, certified in (("drs-margin", proved[side].theorem1), ("drs-local", proved[side].exact)):
-            rows.append(_row(recipe, method, [ballots], side, census.correct, certified))
+            rows.append(_row(recipe, method, [store], specs, side, census.correct, certified))
     evidence = study.masked(store)
     for side in SIDES:
         correct, certified = count_masked(evidence, Patch(side), study.truth_of(evidence))
-        rows.append(_row(recipe, "pg-drs", [ballots], side, correct, certified))
-    kind = "scores" if isinstance(evidence, Scores) else "votes"
+        rows.append(_row(recipe, "pg-drs", [store], specs, side, correct, certified))
+    kind = f"scores of {evidence.one} steps" if isinstance(evidence, Scores) else "votes"
     masked = [{"recipe": recipe.name, "evidence": store, "masked": kind}]
     return {"rows": rows, "means": _means(rows), "masked": masked}
 
@@ -173,8 +173,9 @@ def _ensemble(study: CaseStudy, recipe: Recipe, _: str) -> Results:
     largest = census.largest(proved, LARGEST_SIDE)
     n = len(largest)
     counts = np.bincount(largest, minlength=LARGEST_SIDE + 1)
+    specs = [str(defender.strategy) for defender in defenders]
     rows = [
-        _row(recipe, f"majorcert-{name}", defenders, side, census.correct, getattr(proved[side], name))
+        _row(recipe, f"majorcert-{name}", recipe.defenders, specs, side, census.correct, getattr(proved[side], name))
         for name in ("theorem1", "paper", "exact")
         for side in SIDES
     ]
@@ -193,13 +194,20 @@ def _ensemble(study: CaseStudy, recipe: Recipe, _: str) -> Results:
 
 
 def _row(
-    recipe: Recipe, method: str, defenders: Iterable[Ballots], side: int, correct: Bools, certified: Bools
+    recipe: Recipe,
+    method: str,
+    stores: Sequence[str],
+    specs: Sequence[str],
+    side: int,
+    correct: Bools,
+    certified: Bools,
 ) -> dict[str, Any]:
     n = len(correct)
     return {
         "recipe": recipe.name,
         "method": method,
-        "defenders": [str(defender.strategy) for defender in defenders],
+        "defenders": list(specs),
+        "evidence": list(stores),
         "patch": f"{side}x{side}",
         "clean": _percent(correct.sum(), n),
         "certified": _percent(certified.sum(), n),
@@ -218,7 +226,7 @@ def _means(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     for method in dict.fromkeys(row["method"] for row in rows):
         some = [row for row in rows if row["method"] == method]
         mean = {key: round(sum(row[key] for row in some) / len(some), 3) for key in ("clean", "certified")}
-        means.append({"recipe": some[0]["recipe"], "method": method, "defenders": some[0]["defenders"], **mean})
+        means.append({**{key: some[0][key] for key in ("recipe", "method", "defenders", "evidence")}, **mean})
     return means
 
 

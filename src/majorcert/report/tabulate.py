@@ -1,6 +1,9 @@
 """The case study as a table to read: our rows, the paper's rows beside them, and certified accuracy by patch size."""
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 from majorcert.report.casestudy import LARGEST_SIDE, SIDES, CaseStudy, Results
 from majorcert.report.published import TABLE_1
@@ -33,11 +36,22 @@ def _ours(results: Results, recipe: str) -> Iterable[list[str]]:
             # Rows and means are in one order: a mean belongs to as many rows as there are patches.
             rows = results["rows"][i * len(PATCHES) : (i + 1) * len(PATCHES)]
             cells = [f"{row[kind]:.2f}" for row in (*rows, mean) for kind in ("clean", "certified")]
-            yield [f"{mean['method']} {' '.join(mean['defenders'])}", *cells]
+            yield [f"{mean['method']} {_who(mean, results)}", *cells]
     as_reported = [item["certified"] for item in results["reference"] if item["recipe"] == recipe]
     yield ["  as the released code reports it", *(text for value in as_reported for text in ("", f"{value:.2f}"))]
     if votes:
         yield [f"  (pg-drs on votes, for want of scores: {', '.join(sorted(votes))})"]
+
+
+def _who(row: Mapping[str, Any], results: Results) -> str:
+    """The strategies of a row, and the store where a recipe has several of one strategy."""
+    alike = [
+        other for other in results["means"] if all(other[key] == row[key] for key in ("recipe", "method", "defenders"))
+    ]
+    if len(alike) > 1:
+        return Path(row["evidence"][0]).stem
+    counts = Counter(row["defenders"])
+    return " ".join(spec if n == 1 else f"{n} x {spec}" for spec, n in counts.items())
 
 
 def _theirs() -> Iterable[list[str]]:
