@@ -131,8 +131,10 @@ async function start() {
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
   window.addEventListener("hashchange", follow);
 
+  // A browser that comes back to the page fills in the filter and the patch of last time, and the filter may fit no image.
+  showFindings(GIVEN[0]);
   gallery.show(manifest.patches[0]);
-  if (!(await follow())) await explorer.open(gallery.chosen[0], manifest.patches[0]);
+  if (!(await follow())) await explorer.open(gallery.chosen[0] ?? 0, manifest.patches[0]);
 
   // For the console and for tests: the same numbers as plain data, by image number.
   const ensembleOf = (number, size) => loadEnsemble(positionOf(facts, number), parsePatch(size));
