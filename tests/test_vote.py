@@ -22,7 +22,7 @@ from majorcert.nets.models import ModelConfig, build
 from majorcert.nets.threshold import most_votes, votes_of
 from majorcert.nets.views import in_channels
 from majorcert.nets.vote import Progress, vote
-from majorcert.nets.voter import CPU_TILES, Voter, cpu_tile
+from majorcert.nets.voter import Voter, cpu_tile
 from majorcert.store import Store
 
 torch.set_num_threads(1)
@@ -81,9 +81,12 @@ def test_the_network_sees_tiles_of_one_shape_alone() -> None:
     assert shapes == {(32, 5, 4, 4)}
 
 
-@pytest.mark.parametrize(("n_ablations", "tile"), [(1, 32), (32, 32), (64, 64), (100, 64), (224, 32), (1024, 64)])
-def test_one_image_alone_wastes_little_of_a_tile(n_ablations: int, tile: int) -> None:
-    assert cpu_tile(n_ablations) == tile
+@pytest.mark.parametrize(
+    ("n_pixels", "n_ablations", "tile"),
+    [(128, 32, 32), (144, 1024, 64), (9, 1, 32), (9, 100, 64), (1024, 1024, 32), (224 * 224, 224, 8)],
+)
+def test_one_image_alone_wastes_little_of_a_tile(n_pixels: int, n_ablations: int, tile: int) -> None:
+    assert cpu_tile(n_pixels, n_ablations) == tile
 
 
 def test_scores_do_not_depend_on_the_batch_size_on_a_cpu() -> None:
@@ -257,7 +260,7 @@ def test_another_run_may_not_go_on_with_a_store(tmp_path: Path) -> None:
 
 def test_a_network_that_gives_no_numbers_is_refused(tmp_path: Path) -> None:
     def broken(views: torch.Tensor) -> torch.Tensor:
-        return torch.full((len(views), N_CLASSES), math.nan if len(views) in CPU_TILES else 0.0)
+        return torch.full((len(views), N_CLASSES), math.nan if len(views) == 32 else 0.0)
 
     found = Voter.of(broken, mc.Columns(3), "crop", 0.3, image_size=(10, 8), channels=3)
     with pytest.raises(ModelError, match="not finite"):

@@ -26,8 +26,6 @@ from majorcert.threat import ImageSize
 Network = Callable[[Tensor], Tensor]
 Precision = Literal["float32", "bfloat16"]
 PRECISIONS: dict[str, torch.dtype] = {"float32": torch.float32, "bfloat16": torch.bfloat16}
-CPU_TILES = (64, 32)
-"""Large enough to be fast, small enough for the cache."""
 TILE_PIXELS = 2**22
 """About how many pixels the views of one tile have on an accelerator."""
 
@@ -97,7 +95,9 @@ class Voter:
         cutter = Cutter.of(strategy, view, image_size, device)
         height, width = cutter.view_size
         fitting = 2 ** int(math.log2(max(1, TILE_PIXELS // (height * width))))
-        tile = cpu_tile(cutter.n_ablations) if device.type == "cpu" else batch_size or min(16384, fitting)
+        tile = (
+            cpu_tile(height * width, cutter.n_ablations) if device.type == "cpu" else batch_size or min(16384, fitting)
+        )
         shape = in_channels(view, channels), height, width
         n_classes = config.n_classes if config else _probed(network, shape, device, PRECISIONS[kind])
         return cls(network, cutter, threshold, channels, n_classes, device, kind, tile)
@@ -161,9 +161,14 @@ class Voter:
         return logits.float().softmax(dim=1)
 
 
-def cpu_tile(n_ablations: int) -> int:
-    """Views in one pass on a CPU: whichever leaves less to fill up when there is one image alone."""
-    return min(CPU_TILES, key=lambda tile: -n_ablations % tile)
+def cpu_tile(n_pixels: int, n_ablations: int) -> int:
+    """Views in one pass on a CPU, for views of that many pixels: more are faster until they leave the cache.
+
+    Of small views 64, but 32 where that leaves less to fill up when there is one image alone.
+    """
+    if n_pixels >= 512:
+        return 32 if n_pixels < 2**14 else 8
+    return min((64, 32), key=lambda tile: -n_ablations % tile)
 
 
 def check_finite(votes: Votes) -> Votes:
