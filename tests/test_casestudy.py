@@ -132,6 +132,14 @@ def test_masked_counts_are_those_of_patchguard(defenders: list[mc.Ballots], side
         assert 0 < certified.sum() < correct.sum()
 
 
+def test_masked_counts_need_no_open_question() -> None:
+    sure = np.zeros((3, 16, CLASSES), dtype=int)
+    sure[:, :, 1] = 255
+    scores = Scores(sure, one=255, strategy="columns:3", image_size=SIZE)
+    correct, certified = count_masked(scores, mc.Patch(2), [1, 1, 2])
+    assert correct.tolist() == certified.tolist() == [True, True, False]
+
+
 def test_rows_are_those_of_the_public_functions(folder: Path, defenders: list[mc.Ballots]) -> None:
     rows = compute(CaseStudy.read(folder))["rows"]
     patch = mc.Patch(5)

@@ -105,7 +105,7 @@ def window_points(points: Points, windows: Touched) -> Floats:
     by_row = points.reshape(n_images, n_rows, n_columns, n_classes).transpose(1, 0, 3, 2).astype(floating)
     sums = windows.rows.astype(floating) @ by_row.reshape(n_rows, -1)
     sums = sums.reshape(-1, n_columns) @ windows.columns.T.astype(floating)
-    return sums.reshape(len(windows.rows), n_images, n_classes, -1).transpose(1, 2, 0, 3)
+    return sums.reshape(len(windows.rows), n_images, n_classes, len(windows.columns)).transpose(1, 2, 0, 3)
 
 
 def _exact_for(points: Points) -> type[np.floating[Any]]:
