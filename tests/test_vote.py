@@ -227,6 +227,19 @@ def _environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(Path(mc.__file__).parents[1])}
 
 
+def test_a_store_may_be_behind_a_url() -> None:
+    pytest.importorskip("fsspec")
+    data, found, url = pictures(9), voter(), "memory://bucket/e.zarr"
+    vote(found, data, url, chunk=4, rank=0, world_size=2)
+    with pytest.raises(StoreError, match="incomplete"):
+        mc.Ballots.load(url)
+    vote(found, data, url, chunk=4, rank=1, world_size=2)
+    np.testing.assert_array_equal(mc.Ballots.load(url).labels, found.vote(data.images).labels.numpy())
+    with pytest.raises(StoreError, match="holds other evidence"):
+        vote(found, pictures(8), url, chunk=4)
+    assert not Path("memory:").exists()
+
+
 def test_a_full_disk_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import zarr.storage._local as local
 

@@ -74,8 +74,12 @@ class Store:
         """Go on with the store at that path, if it was laid out for the very same thing; else lay out a new one.
 
         Several processes may call this at once: the layout is made beside and moved into place, and the first one wins.
+        Behind a URL nothing can be moved: there the first process must be done with this before others start.
         """
-        if not Path(path).exists():
+        if "://" in str(path):
+            if not _is_group(path):
+                cls.create(path, arrays, attributes, chunk)
+        elif not Path(path).exists():
             with replacing(path, first_wins=True) as beside:
                 cls.create(beside, arrays, attributes, chunk)
         store = cls.open(path, writable=True)
@@ -146,6 +150,19 @@ class Store:
         array = self.array(name, kind, n_axes)
         with _explained(self.path, "read"):
             return np.asarray(array[images])
+
+
+def _is_group(path: str | Path) -> bool:
+    import zarr
+
+    try:
+        with _explained(path, "read"):
+            zarr.open_group(str(path), mode="r")
+    except StoreError as error:
+        if isinstance(error.__cause__, FileNotFoundError):
+            return False
+        raise
+    return True
 
 
 @contextmanager

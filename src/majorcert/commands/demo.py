@@ -50,7 +50,7 @@ def demo(
     remark(f"1. Train: {', '.join(DIGITS_STRATEGIES)} on {len(load('digits', 'trainval'))} images of 8x8 pixels.")
     train("digits", list(DIGITS_STRATEGIES), out, recipe="digits", split="trainval", device="cpu", resume=True)
     remark(f"2. Vote: all ablations of {len(test)} other images.")
-    vote([str(out)], "digits", out=out / "evidence", device="cpu")
+    vote([str(out)], "digits", out=str(out / "evidence"), device="cpu")
     remark("3. Certify: every placement of the patch, every image.\n")
 
     stores = [out / "evidence" / f"{folder.name}.zarr" for folder in member_folders(out)]

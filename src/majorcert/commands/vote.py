@@ -8,6 +8,7 @@ import typer
 
 from majorcert.commands.options import DataDir, Device, Json, SkipBad, SplitSeed
 from majorcert.commands.terminal import bar, remark, say_json
+from majorcert.errors import StoreError
 from majorcert.truth import truth_name, write_truth
 
 
@@ -16,7 +17,7 @@ def vote(
     data: Annotated[str, typer.Argument(help="'digits', 'cifar10', an image folder root/class/*.png, or a .npz file.")],
     split: Annotated[str, typer.Option(help="'test', 'val', 'train' or 'trainval'.")] = "test",
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Folder of the stores; by default each run's own.")
+        str | None, typer.Option("--out", "-o", help="Folder or URL of the stores; by default each run's own folder.")
     ] = None,
     scores: Annotated[bool, typer.Option("--scores", help="Keep the scores as well, as float16.")] = False,
     limit: Annotated[int | None, typer.Option(min=1, help="Only so many images, the first ones.")] = None,
@@ -45,7 +46,10 @@ def vote(
 
     place = {"rank": int(os.environ.get("RANK", "0")), "world_size": int(os.environ.get("WORLD_SIZE", "1"))}
     how: dict[str, Any] = {"device": device, "precision": precision, "batch_size": batch_size, "compiled": compiled}
+    bundled = [each for each in run if not Path(each).is_dir()]
     folders = [folder for each in run for folder in member_folders(resolved(each))]
+    if bundled and out is None:
+        raise StoreError(f"{bundled[0]} comes with majorcert; say with --out where its votes go")
     stores = []
     for folder in folders:
         defender = Defender.load(folder, **how)
@@ -56,7 +60,7 @@ def vote(
         for skipped in images.skipped:
             remark(f"skipped: {skipped}")
         name = folder.resolve().name if out else f"{images.name}-{split}"
-        store = (out or folder) / f"{name}.zarr"
+        store = f"{(out or str(folder)).rstrip('/')}/{name}.zarr"
         with bar(f"voting {defender.strategy}") as shown:
 
             def show(at: Progress) -> None:
@@ -70,8 +74,9 @@ def vote(
                 "images_sha256": images.sha256(),
                 "class_names": list(images.class_names),
             }
-            write_truth(store.parent / truth_name(images.name, images.split), images.labels.numpy(), origin)
+            beside = folder if "://" in store else Path(store).parent
+            write_truth(beside / truth_name(images.name, images.split), images.labels.numpy(), origin)
         remark(f"voted: {store}")
-        stores.append(str(store))
+        stores.append(store)
     if json:
         say_json({"evidence": stores})
