@@ -79,10 +79,13 @@ class CaseStudy:
     def ballots(self, store: str) -> Ballots:
         return Ballots.load(self.folder / store)
 
-    def masked(self, store: str) -> Scores | Ballots:
-        """What PatchGuard masks: the scores of a store if it keeps them, else its votes."""
+    def scores(self, store: str) -> Scores | None:
         path = self.folder / store
-        return Scores.load(path) if "scores" in Store.open(path) else Ballots.load(path)
+        return Scores.load(path) if "scores" in Store.open(path) else None
+
+    def n_bytes(self, store: str) -> int:
+        """How much a store takes on disk, which says about how long its evidence takes to judge."""
+        return sum(path.stat().st_size for path in (self.folder / store / "labels").rglob("*") if path.is_file())
 
     def truth_of(self, evidence: Ballots | Scores) -> Ints:
         if len(evidence) and int(evidence.images.max()) >= len(self.truth):
@@ -106,14 +109,18 @@ def compute(study: CaseStudy, *, workers: int = 1) -> Results:
         # One thread of linear algebra in each process: more would compete for the same cores.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         with ProcessPoolExecutor(min(workers, len(jobs)), mp_context=get_context("spawn")) as pool:
-            parts = list(pool.map(_run, jobs))
+            # The longest first, so that no process is left with a long one while the others are done.
+            work = [sum(map(study.n_bytes, [store] if store else recipe.defenders)) for _, _, recipe, store in jobs]
+            order = sorted(range(len(jobs)), key=work.__getitem__, reverse=True)
+            done = dict(zip(order, pool.map(_run, [jobs[i] for i in order]), strict=True))
+            parts = [done[i] for i in range(len(jobs))]
     merged: Results = {"n": len(study.truth)}
     for key in ("rows", "means", "reference", "by_side", "largest", "unsafe", "masked"):
         merged[key] = [item for part in parts for item in part.get(key, [])]
-    order = ("drs-margin", "drs-local", "pg-drs", "majorcert-theorem1", "majorcert-paper", "majorcert-exact")
+    methods = ("drs-margin", "drs-local", "pg-drs", "majorcert-theorem1", "majorcert-paper", "majorcert-exact")
     recipes = [recipe.name for recipe in study.recipes]
     for key in ("rows", "means"):
-        merged[key].sort(key=lambda row: (recipes.index(row["recipe"]), order.index(row["method"])))
+        merged[key].sort(key=lambda row: (recipes.index(row["recipe"]), methods.index(row["method"])))
     return merged
 
 
@@ -156,11 +163,12 @@ def _defender(study: CaseStudy, recipe: Recipe, store: str) -> Results:
     for side in SIDES:
         for method, certified in (("drs-margin", proved[side].theorem1), ("drs-local", proved[side].exact)):
             rows.append(_row(recipe, method, [store], specs, side, census.correct, certified))
-    evidence = study.masked(store)
+    scores = study.scores(store)
+    points = Scores.of_votes(ballots) if scores is None else scores
     for side in SIDES:
-        correct, certified = count_masked(evidence, Patch(side), study.truth_of(evidence))
+        correct, certified = count_masked(points, Patch(side), study.truth_of(points))
         rows.append(_row(recipe, "pg-drs", [store], specs, side, correct, certified))
-    kind = f"scores of {evidence.one} steps" if isinstance(evidence, Scores) else "votes"
+    kind = "votes" if scores is None else f"scores of {scores.one} steps"
     masked = [{"recipe": recipe.name, "evidence": store, "masked": kind}]
     return {"rows": rows, "means": _means(rows), "masked": masked}
 
