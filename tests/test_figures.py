@@ -75,14 +75,14 @@ def test_the_curve_goes_through_its_values() -> None:
 
 
 def test_every_placement_has_its_cell_on_the_map() -> None:
-    svg = unsafe(results(("best",)))
+    svg = unsafe(results(("paper", "best")))
     for n in (31, 28):
         frame = (32 - n) / 2 * 7
-        left = 30 + (0 if n == 31 else 264)
-        runs = re.findall(rf"M{number(left + frame)} [0-9.]+h([0-9.]+)v7H", svg)
-        assert len(runs) == n
+        for left in (30, 30 + 264):
+            runs = re.findall(rf"M{number(left + frame)} [0-9.]+h([0-9.]+)v7H", svg)
+            assert len(runs) == n
     area = sum(float(width) / 7 for width in re.findall(r"h([0-9.]+)v7H", svg))
-    assert area == 31**2 + 28**2
+    assert area == 2 * (31**2 + 28**2)
 
 
 def test_labels_keep_out_of_each_others_way() -> None:

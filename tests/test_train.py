@@ -22,7 +22,7 @@ from majorcert.nets.config import TrainConfig
 from majorcert.nets.data import Dataset
 from majorcert.nets.learner import Learner
 from majorcert.nets.models import ModelConfig
-from majorcert.nets.recipes import DIGITS_STRATEGIES, PAPER_STRATEGIES, RECIPES, recipe
+from majorcert.nets.recipes import DIGITS_STRATEGIES, PAPER_STRATEGIES, RECIPES, recipe, strategies_of
 from majorcert.nets.team import Team
 from majorcert.nets.train import Progress, TrainResult, train
 from majorcert.nets.views import in_channels
@@ -473,6 +473,7 @@ def test_recipes_fit_their_data() -> None:
         ("digits", DIGITS_STRATEGIES, 1),
         ("paper", PAPER_STRATEGIES, 3),
         ("best", PAPER_STRATEGIES, 3),
+        ("small", strategies_of("small"), 3),
     ]:
         for spec in specs:
             config = recipe(name, spec, channels, 10)
@@ -482,6 +483,8 @@ def test_recipes_fit_their_data() -> None:
     assert not RECIPES["digits"](Columns(2)).augment.flip
     with pytest.raises(ModelError, match="no recipe 'worst'; use one of best, digits, paper"):
         recipe("worst", "rows:4", 3, 10)
+    with pytest.raises(ModelError, match="no recipe 'worst'"):
+        strategies_of("worst")
 
 
 def uniform(n: int) -> torch.Tensor:

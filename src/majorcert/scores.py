@@ -88,10 +88,12 @@ class Scores:
     @classmethod
     def of_votes(cls, ballots: Ballots) -> "Scores":
         """One point for every label that an ablation votes for: the evidence that PatchGuard's released code masks."""
-        points = np.zeros((*ballots.labels.shape[:2], ballots.n_classes), dtype=np.uint8)
-        for slot in range(ballots.labels.shape[2]):
-            image, ablation = np.nonzero(ballots.labels[:, :, slot] >= 0)
-            points[image, ablation, ballots.labels[image, ablation, slot]] = 1
+        n_images, n_ablations, n_votes = ballots.labels.shape
+        # One column more than there are labels: ABSTAIN, as the index -1, falls there.
+        points = np.zeros((n_images * n_ablations, ballots.n_classes + 1), dtype=np.uint8)
+        for slot in range(n_votes):
+            points[np.arange(len(points)), ballots.labels[:, :, slot].ravel()] = 1
+        points = points[:, :-1].reshape(n_images, n_ablations, ballots.n_classes)
         return cls(
             points,
             one=1,

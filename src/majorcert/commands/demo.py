@@ -48,7 +48,7 @@ def demo(
     begun = time.perf_counter()
     test = load("digits", "test")
     remark(f"1. Train: {', '.join(DIGITS_STRATEGIES)} on {len(load('digits', 'trainval'))} images of 8x8 pixels.")
-    train("digits", list(DIGITS_STRATEGIES), out, recipe="digits", split="trainval", device="cpu", resume=True)
+    train("digits", out, list(DIGITS_STRATEGIES), recipe="digits", split="trainval", device="cpu", resume=True)
     remark(f"2. Vote: all ablations of {len(test)} other images.")
     vote([str(out)], "digits", out=str(out / "evidence"), device="cpu")
     remark("3. Certify: every placement of the patch, every image.\n")

@@ -18,12 +18,15 @@ INTERRUPTED = 130
 
 def train(
     data: Annotated[str, typer.Argument(help="'digits', 'cifar10', an image folder root/class/*.png, or a .npz file.")],
-    strategy: Annotated[list[str], typer.Option(help="rows:4, columns:4, blocks:12, columns:19/5; repeatable.")],
     out: Annotated[
         Path, typer.Option("--out", "-o", help="The run folder; with several strategies, of their folders.")
     ],
+    strategy: Annotated[
+        list[str] | None,
+        typer.Option(help="rows:4, columns:4, blocks:12, columns:19/5; repeatable; by default as the recipe says."),
+    ] = None,
     recipe: Annotated[
-        str | None, typer.Option(help="'best', 'paper' or 'digits'; by default as suits the data.")
+        str | None, typer.Option(help="'best', 'small', 'paper' or 'digits'; by default as suits the data.")
     ] = None,
     split: Annotated[str, typer.Option(help="'train' leaves a fifth for 'val'; 'trainval' takes all.")] = "train",
     epochs: Annotated[int | None, typer.Option(help="Passes over the images.")] = None,
@@ -52,6 +55,7 @@ def train(
     from majorcert.nets.device import usable_device
     from majorcert.nets.ensemble_file import member_names, write_members
     from majorcert.nets.recipes import recipe as named
+    from majorcert.nets.recipes import strategies_of
     from majorcert.nets.train import Progress
     from majorcert.nets.train import train as fit
 
@@ -64,7 +68,7 @@ def train(
     chosen = recipe or ("digits" if max(images.image_size) < 16 else "best")
     configs = [
         _adapted(named(chosen, spec, images.channels, images.n_classes), given, images.channels, view, width, model)
-        for spec in strategy
+        for spec in strategy or strategies_of(chosen)
     ]
     names = member_names([config.strategy for config in configs]) if len(configs) > 1 else ["."]
     for name, config in zip(names, configs, strict=True):

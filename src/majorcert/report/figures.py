@@ -81,7 +81,7 @@ def by_size(results: Results) -> str:
     for side in SIDES:
         drawing.marker("star", plot.x(side), plot.y(paper.accuracy[f"{side}x{side}"][1]), 5, PAPER_COLOUR, hollow=True)
     x, y = plot.left + 372, plot.top + 26
-    drawing.rectangle(x - 26, y - 16, 232, 20 * len(results["by_side"]) + 32, fill=CARD)
+    drawing.rectangle(x - 26, y - 16, 232, 20 * len(results["by_side"]) + 32, fill=CARD, stroke=FAINT)
     for i, item in enumerate(results["by_side"]):
         colour = _colour(results, item["recipe"])
         drawing.line(x - 16, y + 20 * i, x + 16, y + 20 * i, colour=colour, width=2)
@@ -101,19 +101,20 @@ def unsafe(results: Results) -> str:
     side = int(maps[0][0]["patch"].split("x")[0])
     image = CELL * (len(maps[0][1]) + side - 1)
     n_recipes = len({item["recipe"] for item, _ in maps})
-    drawing = Drawing(20 + len(SIDES) * (image + 40), 100 + n_recipes * (image + 46), "Where labels are not safe")
-    drawing.text(30, 32, "Correctly predicted images that are not safe from a patch centred here", size=13)
-    for column, patch in enumerate(dict.fromkeys(item["patch"] for item, _ in maps)):
-        left, top = 30 + column * (image + 40), 74.0
+    drawing = Drawing(max(510, 20 + n_recipes * (image + 40)), 44 + len(SIDES) * (image + 88), "Where labels are not safe")
+    drawing.text(30, 30, "Correctly predicted images that are not safe from a patch centred here", size=13)
+    top = 74.0
+    for patch in dict.fromkeys(item["patch"] for item, _ in maps):
         some = [(item, shares) for item, shares in maps if item["patch"] == patch]
         low = floor(100 * min(float(shares.min()) for _, shares in some))
         high = max(low + 1, ceil(100 * max(float(shares.max()) for _, shares in some)))
-        for item, shares in some:
+        for column, (item, shares) in enumerate(some):
+            left = 30 + column * (image + 40)
             drawing.text(left, top - 9, f"{patch} patch, recipe {item['recipe']}", bold=True)
             _shade(drawing, (100 * shares - low) / (high - low), left, top, image)
             drawing.rectangle(left, top, image, image, stroke=SOFT)
-            top += image + 46
-        _scale(drawing, left, top - 22, image, low, high)
+        _scale(drawing, 30, top + image + 14, image, low, high)
+        top += image + 88
     return drawing.svg()
 
 

@@ -80,7 +80,7 @@ function drawStage(canvas, picture, ensemble, patch, [top, left], showMap) {
   const box = [left * scale, top * scale, width * scale, height * scale];
   const safe = !ensemble.unsafe()[top * ensemble.nLefts + left];
   context.globalAlpha = 0.5;
-  context.fillStyle = colours.ink;
+  context.fillStyle = "#14171a";
   context.fillRect(...box);
   context.globalAlpha = 1;
   for (const [colour, thickness] of [[colours.surface, 9], [safe ? colours.accent : colours.unsafe, 5]]) {
