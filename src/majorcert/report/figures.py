@@ -101,7 +101,9 @@ def unsafe(results: Results) -> str:
     side = int(maps[0][0]["patch"].split("x")[0])
     image = CELL * (len(maps[0][1]) + side - 1)
     n_recipes = len({item["recipe"] for item, _ in maps})
-    drawing = Drawing(max(510, 20 + n_recipes * (image + 40)), 44 + len(SIDES) * (image + 88), "Where labels are not safe")
+    drawing = Drawing(
+        max(510, 20 + n_recipes * (image + 40)), 44 + len(SIDES) * (image + 88), "Where labels are not safe"
+    )
     drawing.text(30, 30, "Correctly predicted images that are not safe from a patch centred here", size=13)
     top = 74.0
     for patch in dict.fromkeys(item["patch"] for item, _ in maps):
