@@ -59,6 +59,21 @@ def majorcert(defenders: Sequence[Evidence], patch: Patch, *, reach: ReachKind =
     )
 
 
+def safe_placements(defenders: Sequence[Evidence], patch: Patch, *, reach: ReachKind = "exact") -> Bools:
+    """(images, placement rows, placement columns) the `safe` of `majorcert`'s verdict, without its reasons."""
+    check_together(defenders)
+    grid = patch.n_placements(defenders[0].image_size)
+    safe = [np.ones((0, *grid), dtype=bool)]
+    for images in _chunks(len(defenders[0]), grid, defenders[0].n_classes):
+        some = [defender[images] for defender in defenders]
+        reaches = [_reach_of(defender, patch, reach) for defender in some]
+        labels = np.stack([defender.label for defender in some], axis=1)
+        clean = plurality_of_labels(labels, some[0].n_classes)
+        rivals = _rivals(labels, reaches, some[0].n_classes)
+        safe.append(_majority_holds(clean, rivals, reaches, some[0].n_classes, grid))
+    return np.concatenate(safe)
+
+
 def check_together(defenders: Sequence[Evidence]) -> None:
     """Refuse what is no ensemble: no defender at all, or defenders of different images, sizes or classes."""
     if not isinstance(defenders, list | tuple) or not defenders:

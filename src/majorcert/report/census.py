@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from majorcert.ballots import Ballots
-from majorcert.certify.majority import ReachKind, check_together, majorcert
+from majorcert.certify.majority import ReachKind, check_together, safe_placements
 from majorcert.plurality import Ints, plurality, plurality_of_labels, standing
 from majorcert.scores import Scores
 from majorcert.tally import beats_every_rival
@@ -108,8 +108,7 @@ class Census:
         return certified, spared, (~safe).sum(axis=0)
 
     def _safe(self, patch: Patch, images: Ints, reach: ReachKind) -> Bools:
-        safe = majorcert([defender[images] for defender in self.defenders], patch, reach=reach).safe
-        return np.ones((0, 1, 1), dtype=bool) if safe is None else safe
+        return safe_placements([defender[images] for defender in self.defenders], patch, reach=reach)
 
 
 def count_masked(evidence: Scores | Ballots, patch: Patch, truth: npt.ArrayLike) -> tuple[Bools, Bools]:
