@@ -2,8 +2,9 @@
 
 On a CPU, with the ResNet-18 shape and random weights: `ballots` (as for a prediction) and `vote` (into a store) against
 the bare network on views that were cut beforehand, in batches of 64; against ART's derandomized smoothing if it is
-installed; and ten patch sizes from the stored evidence. Ours run the network with its normalisations folded away.
-With --cuda: voting and training on a GPU, from end to end.
+installed; and ten patch sizes from the stored evidence. Ours run the network with its normalisations folded away, so
+that network is timed as well. All of them see the same views: those of some of the ablations, evenly spaced, unless --full
+asks for all of them. With --cuda: voting and training on a GPU, from end to end.
 """
 
 import argparse
@@ -11,8 +12,10 @@ import json
 import platform
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +35,8 @@ from majorcert.nets.voter import Voter
 SIZE = (32, 32)
 N_CLASSES = 10
 ART_KINDS = {"columns:4": ("column", 4), "blocks:12": ("block", 12)}
+CASES = (("columns:4", 1, 1), ("columns:4", 64, 4), ("blocks:12", 1, 2), ("blocks:12", 64, 8))
+"""Strategy, images, and which ablations: every so-manieth."""
 
 
 def pictures(n: int) -> Dataset:
@@ -39,14 +44,14 @@ def pictures(n: int) -> Dataset:
     return Dataset(images, torch.arange(n) % N_CLASSES, tuple(map(str, range(N_CLASSES))), "random", "test")
 
 
-def network(view: View, width: int = 64) -> tuple[torch.nn.Module, ModelConfig]:
+def network(view: View, width: int) -> tuple[torch.nn.Module, ModelConfig]:
     torch.manual_seed(0)
     config = ModelConfig("resnet", in_channels(view, 3), N_CLASSES, width=width)
     return build(config).eval(), config
 
 
-def voter(spec: str, view: View, **options: Any) -> Voter:
-    model, config = network(view)
+def voter(spec: str, view: View, width: int, **options: Any) -> Voter:
+    model, config = network(view, width)
     return Voter.of(model, mc.strategy(spec), view, 0.3, image_size=SIZE, channels=3, config=config, **options)
 
 
@@ -77,7 +82,7 @@ def prebuilt(found: Voter, data: Dataset) -> list[torch.Tensor]:
     return list(views.split(64))  # type: ignore[no-untyped-call]
 
 
-def art_classifier(spec: str) -> Any:
+def art_classifier(spec: str, width: int) -> Any:
     """ART's smoothed classifier of the same strategy and network shape; None if ART is not installed."""
     try:
         from art.estimators.certification.derandomized_smoothing import PyTorchDeRandomizedSmoothing
@@ -85,7 +90,7 @@ def art_classifier(spec: str) -> Any:
         return None
     kind, size = ART_KINDS[spec]
     return PyTorchDeRandomizedSmoothing(
-        model=network("canvas")[0],
+        model=network("canvas", width)[0],
         loss=torch.nn.CrossEntropyLoss(),
         input_shape=(3, *SIZE),
         nb_classes=N_CLASSES,
@@ -100,41 +105,58 @@ def art_classifier(spec: str) -> Any:
     )
 
 
-def on_cpu(cases: list[tuple[str, int]], repeats: int) -> dict[str, Any]:
+def art_counts(art: Any, images: np.ndarray, stride: int) -> Any:
+    """What ART's own `predict` does, in the same loop, for every `stride`-th ablation."""
+    starts = range(0, SIZE[0], stride)
+    if art.ablation_type == "column":
+        places = [{"column_pos": start} for start in starts]
+    else:
+        places = [{"row_pos": top, "column_pos": left} for top, left in product(starts, starts)]
+    return sum(
+        art._predict_classifier(art.ablator.forward(np.copy(images), **place), len(images), training_mode=False)
+        for place in places
+    )
+
+
+def on_cpu(cases: Sequence[tuple[str, int, int]], repeats: int, width: int) -> dict[str, Any]:
     results: dict[str, Any] = {}
-    for spec, n_images in cases:
+    for spec, n_images, stride in cases:
         data = pictures(n_images)
-        n_views = n_images * mc.strategy(spec).n_ablations(SIZE)
+        some = f"{spec}/{stride}" if stride > 1 else spec
+        n_views = n_images * mc.strategy(some).n_ablations(SIZE)
         works: dict[str, Callable[[], object]] = {}
         for view in VIEWS:
-            model, found, batches = network(view)[0], voter(spec, view), prebuilt(voter(spec, view), data)
+            found = replace(voter(some, view, width), tile=voter(spec, view, width).tile)
+            model, batches = network(view, width)[0], prebuilt(found, data)
             works |= {
                 f"bare {view}": partial(bare, model, batches),
                 f"bare folded {view}": partial(bare, found.network, batches),
                 f"ballots {view}": partial(found.vote, data.images),
                 f"vote {view}": partial(voted, found, data),
             }
-        art = art_classifier(spec)
+        art = art_classifier(spec, width)
         if art is not None:
-            floats = data.images.numpy().astype(np.float32) / 255
-            works["ART"] = partial(art.predict, floats, batch_size=n_images)
+            works["ART"] = partial(art_counts, art, data.images.numpy().astype(np.float32) / 255, stride)
         times = best(works, repeats)
         line: dict[str, float] = {f"{name} views/s": round(n_views / took) for name, took in times.items()}
-        for view in VIEWS:
-            for ours in ("ballots", "vote"):
-                line[f"overhead {ours} {view}"] = round(times[f"{ours} {view}"] / times[f"bare {view}"] - 1, 3)
-                if art is not None:
-                    line[f"{ours} {view} against ART"] = round(times["ART"] / times[f"{ours} {view}"], 2)
+        for view, ours in product(VIEWS, ("ballots", "vote")):
+            for bottom in ("bare", "bare folded"):
+                ratio = times[f"{ours} {view}"] / times[f"{bottom} {view}"]
+                line[f"{ours} {view}, overhead over {bottom}"] = round(ratio - 1, 3)
+            if art is not None:
+                line[f"{ours} {view}, times as fast as ART"] = round(times["ART"] / times[f"{ours} {view}"], 2)
         results[f"{spec}, {n_images} images"] = line
-        print(f"{spec}, {n_images} images, {n_views:,} views: {json.dumps(line)}", flush=True)
+        print(f"{spec}, {n_images} images, {n_views:,} views")
+        for name, value in line.items():
+            print(f"  {name:<48} {value:>10,}", flush=True)
     if art is None:
         print("ART is not installed; pip install 'majorcert[bench]' in a throw-away environment compares with it")
     return results
 
 
-def ten_patch_sizes() -> dict[str, Any]:
+def ten_patch_sizes(width: int) -> dict[str, Any]:
     """What ART needs all its forward passes for, from the store."""
-    data, found = pictures(64), voter("columns:4", "crop")
+    data, found = pictures(64), voter("columns:4", "crop", width)
     with tempfile.TemporaryDirectory() as folder:
         vote(found, data, Path(folder) / "e.zarr")
         begun = time.perf_counter()
@@ -146,36 +168,33 @@ def ten_patch_sizes() -> dict[str, Any]:
     return {"ten patch sizes, 64 images, ms": round(1000 * took)}
 
 
-def on_cuda(n_images: int) -> dict[str, Any]:
-    results: dict[str, Any] = {"device": torch.cuda.get_device_name()}
+def on_device(device: str, n_images: int, width: int, compile: Sequence[bool] = (False, True)) -> dict[str, Any]:
+    results: dict[str, Any] = {"device": torch.cuda.get_device_name() if device == "cuda" else device}
     data = pictures(n_images)
-    for compiled in (False, True):
-        for spec in ("blocks:12", "columns:4"):
-            found = voter(spec, "crop", device="cuda", compiled=compiled)
-            voted(found, pictures(256))
-            torch.cuda.synchronize()
-            begun = time.perf_counter()
-            voted(found, data)
-            n_views = n_images * found.cutter.n_ablations
-            speed = round(n_views / (time.perf_counter() - begun))
-            name = f"voting {spec} crop{', compiled' if compiled else ''}, {n_images} images"
-            results[f"{name}, views/s"] = speed
-            print(f"{name}: {speed:,} views/s into the store", flush=True)
-    results |= company_on_cuda()
-    for spec in ("blocks:12", "columns:4"):
-        for batch_size in (512, 2048):
-            speed = training_speed(spec, batch_size)
-            results[f"training {spec} crop, batch {batch_size}, images/s"] = speed
-            print(f"training {spec} crop, batch {batch_size}: {speed:,} images/s", flush=True)
+    for compiled, spec in product(compile, ("blocks:12", "columns:4")):
+        found = voter(spec, "crop", width, device=device, compiled=compiled)
+        voted(found, pictures(min(n_images, 256)))  # warms up, and waits until the device is done
+        begun = time.perf_counter()
+        voted(found, data)
+        speed = round(n_images * found.cutter.n_ablations / (time.perf_counter() - begun))
+        name = f"voting {spec} crop{', compiled' if compiled else ''}, {n_images} images"
+        results[f"{name}, views/s"] = speed
+        print(f"{name:<48} {speed:>12,} views/s into the store", flush=True)
+    results |= company(device, min(n_images, 48), width)
+    for spec, batch_size in product(("blocks:12", "columns:4"), (512, 2048)):
+        speed = training_speed(device, spec, batch_size, 5 * n_images, width)
+        name = f"training {spec} crop, batch {batch_size}"
+        results[f"{name}, images/s"] = speed
+        print(f"{name:<48} {speed:>12,} images/s", flush=True)
     return results
 
 
-def company_on_cuda() -> dict[str, Any]:
-    """Does a ballot depend on its batch mates on this GPU? The same images alone, together and in another order."""
-    found, images = voter("blocks:12", "crop", device="cuda"), pictures(48).images
+def company(device: str, n_images: int, width: int) -> dict[str, Any]:
+    """Does a ballot depend on its batch mates there? The same images alone, together and in another order."""
+    found, images = voter("blocks:12", "crop", width, device=device), pictures(n_images).images
     together = found.vote(images, keep_scores=True).scores
     alone = torch.cat([found.vote(image[None], keep_scores=True).scores for image in images])  # type: ignore[misc]
-    order = torch.arange(47, -1, -1)
+    order = torch.arange(n_images).flip(0)
     shuffled = found.vote(images[order], keep_scores=True).scores
     assert together is not None
     assert shuffled is not None
@@ -184,37 +203,42 @@ def company_on_cuda() -> dict[str, Any]:
     return {"bitwise equal scores": equal}
 
 
-def training_speed(spec: str, batch_size: int) -> int:
+def training_speed(device: str, spec: str, batch_size: int, n_images: int, width: int) -> int:
     """Images per second in the last epoch of a short run, as the run's own log has it."""
     config = TrainConfig(
         mc.strategy(spec),
         "crop",
-        network("crop")[1],
+        network("crop", width)[1],
         epochs=4,
         batch_size=batch_size,
         augment=Augment(shift=4, flip=True),
     )
     with tempfile.TemporaryDirectory() as folder:
-        train(config, pictures(50_000), folder, "cuda", checkpoint_every=100)
+        train(config, pictures(n_images), folder, device, checkpoint_every=100)
         last = (Path(folder) / "log.jsonl").read_text().splitlines()[-1]
     return int(json.loads(last)["images_per_second"])
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cuda", action="store_true", help="voting and training on a GPU instead")
     parser.add_argument("--images", type=int, default=10_000, help="images to vote on with --cuda")
-    parser.add_argument("--full", action="store_true", help="also 64 images with blocks:12, some hours on two cores")
+    parser.add_argument("--full", action="store_true", help="all ablations: hours on two cores")
+    parser.add_argument("--width", type=int, default=64, help="channels of the network's first stage")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--out", type=Path, help="write the numbers to this JSON file")
-    asked = parser.parse_args()
+    asked = parser.parse_args(arguments)
     torch.set_num_threads(asked.threads)
     if asked.cuda:
-        results = on_cuda(asked.images)
+        results = on_device("cuda", asked.images, asked.width)
     else:
-        cases = [("columns:4", 1), ("columns:4", 64), ("blocks:12", 1)] + [("blocks:12", 64)] * asked.full
-        results = {"threads": asked.threads, **on_cpu(cases, asked.repeats), **ten_patch_sizes()}
+        cases = [(spec, n_images, 1 if asked.full else stride) for spec, n_images, stride in CASES]
+        results = {
+            "threads": asked.threads,
+            **on_cpu(cases, asked.repeats, asked.width),
+            **ten_patch_sizes(asked.width),
+        }
     if asked.out:
         about = {"torch": torch.__version__, "machine": platform.machine(), "majorcert": mc.__version__}
         asked.out.parent.mkdir(parents=True, exist_ok=True)
