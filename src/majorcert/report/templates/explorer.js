@@ -142,7 +142,7 @@ class Explorer {
 
   // One line for each label with votes; the numbers are filled in by `fillCard`.
   layCard(card, told) {
-    card.querySelector(".says").textContent = CLASS_NAMES[told.label];
+    Object.assign(card.querySelector(".says"), { textContent: CLASS_NAMES[told.label], title: CLASS_NAMES[told.label] });
     const body = card.querySelector("tbody");
     if (!body) return;
     const rows = told.tallies.slice(0, MOST_TALLIES).map(({ label }) => {
@@ -150,7 +150,7 @@ class Explorer {
       const head = make("th", { scope: "row" });
       const swatch = make("span", { className: "swatch" });
       swatch.style.background = this.colours.get(label) ?? "var(--line)";
-      head.append(swatch, make("bdi", { textContent: CLASS_NAMES[label] }));
+      head.append(swatch, make("bdi", { textContent: CLASS_NAMES[label], title: CLASS_NAMES[label] }));
       const range = make("span", { className: "range" });
       range.append(...["sure", "unsure", "need"].map((className) => make("span", { className })));
       head.append(range);
