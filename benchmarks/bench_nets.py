@@ -3,8 +3,8 @@
 On a CPU, with the ResNet-18 shape and random weights: `ballots` (as for a prediction) and `vote` (into a store) against
 the bare network on views that were cut beforehand, in batches of 64; against ART's derandomized smoothing if it is
 installed; and ten patch sizes from the stored evidence. Ours run the network with its normalisations folded away, so
-that network is timed as well. All of them see the same views: those of some of the ablations, evenly spaced, unless --full
-asks for all of them. With --cuda: voting and training on a GPU, from end to end.
+that network is timed as well. All see the same views: those of some ablations, evenly spaced, or of all with --full.
+With --cuda: voting and training on a GPU, from end to end.
 """
 
 import argparse
