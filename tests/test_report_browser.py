@@ -228,6 +228,18 @@ def test_deep_link_opens_image_patch_and_placement(report: Path, open_page: Open
     assert page.locator("#explorer-patch").input_value() == "4x4"
 
 
+def test_a_link_wins_over_an_address_that_is_rewritten_in_between(report: Path, open_page: Open) -> None:
+    page = open_page(report, "#image=100&patch=3x3&at=0,0")
+    page.evaluate(
+        """() => {
+            const newURL = location.href.replace(/#.*/, "#image=110&patch=3x3&at=4,4");
+            window.dispatchEvent(new HashChangeEvent("hashchange", { newURL }));
+        }"""
+    )
+    until(page, "document.getElementById('fact-image').textContent === '#110'")
+    until(page, "location.hash === '#image=110&patch=3x3&at=4,4'")
+
+
 def test_filters_orders_and_search_choose_what_the_core_says(
     evidence: tuple[list[mc.Ballots], Any], report: Path, open_page: Open
 ) -> None:

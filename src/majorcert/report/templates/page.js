@@ -65,8 +65,9 @@ async function start() {
     }
   };
 
-  const follow = async () => {
-    const asked = new URLSearchParams(location.hash.slice(1));
+  const follow = async (address) => {
+    clearTimeout(resting);
+    const asked = new URLSearchParams(new URL(address).hash.slice(1));
     if (!asked.has("image")) return false;
     const position = positionOf(facts, Number(asked.get("image")));
     if (position < 0) return false;
@@ -129,12 +130,13 @@ async function start() {
     redraw();
   });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
-  window.addEventListener("hashchange", follow);
+  // The event knows where the link led to, even when the address was rewritten in between.
+  window.addEventListener("hashchange", (event) => follow(event.newURL));
 
   // A browser that comes back to the page fills in the filter and the patch of last time, and the filter may fit no image.
   showFindings(GIVEN[0]);
   gallery.show(manifest.patches[0]);
-  if (!(await follow())) await explorer.open(gallery.chosen[0] ?? 0, manifest.patches[0]);
+  if (!(await follow(location.href))) await explorer.open(gallery.chosen[0] ?? 0, manifest.patches[0]);
 
   // For the console and for tests: the same numbers as plain data, by image number.
   const ensembleOf = (number, size) => loadEnsemble(positionOf(facts, number), parsePatch(size));
