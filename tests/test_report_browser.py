@@ -305,6 +305,17 @@ def test_dark_and_light_follow_the_system_and_the_button(report: Path, open_page
     assert page.evaluate(ground) == dark
 
 
+def test_paper_is_light(report: Path, open_page: Open) -> None:
+    page = open_page(report, "#image=100&patch=3x3&at=0,0", color_scheme="dark")
+    ballots = "document.querySelector('#defender-0 canvas').toDataURL()"
+    dark = page.evaluate(ballots)
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    light = page.evaluate(ballots)
+    assert light != dark
+    page.evaluate("window.dispatchEvent(new Event('afterprint'))")
+    assert page.evaluate(ballots) == dark
+
+
 def test_names_are_shown_and_never_run(report: Path, open_page: Open) -> None:
     page = open_page(report)
     for label, name in enumerate(NAMES):

@@ -130,6 +130,19 @@ async function start() {
     redraw();
   });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+  // Paper is light, and what is on a canvas does not follow the style sheet.
+  const root = document.documentElement;
+  let themeOnScreen;
+  window.addEventListener("beforeprint", () => {
+    themeOnScreen = root.dataset.theme;
+    root.dataset.theme = "light";
+    redraw();
+  });
+  window.addEventListener("afterprint", () => {
+    if (themeOnScreen) root.dataset.theme = themeOnScreen;
+    else delete root.dataset.theme;
+    redraw();
+  });
   // The event knows where the link led to, even when the address was rewritten in between.
   window.addEventListener("hashchange", (event) => follow(event.newURL));
 
