@@ -60,6 +60,8 @@ def test_slices_keep_the_place_of_each_image() -> None:
     assert ballots[1:].images.tolist() == [1, 2]
     assert ballots[1:][np.array([1])].images.tolist() == [2]
     assert ballots[1:].label.tolist() == ballots.label[1:].tolist()
+    with pytest.raises(mc.BallotsError, match=r"got 0; for one image \[i : i \+ 1\]"):
+        ballots[0]
     assert repr(ballots) == "Ballots(3 images of 4x4, columns:2, 3 classes)"
 
 

@@ -87,6 +87,8 @@ class Ballots:
 
     def __getitem__(self, images: slice | Ints) -> "Ballots":
         """The ballots of some of the images, by slice or by index array."""
+        if not isinstance(images, slice) and np.ndim(images) != 1:
+            raise BallotsError(f"ballots are taken by slice or index array, got {images!r}; for one image [i : i + 1]")
         part = object.__new__(Ballots)
         some: dict[str, Any] = {
             name: self.__dict__[name][images] for name in ("labels", "images", "label") if name in self.__dict__

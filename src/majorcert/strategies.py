@@ -74,7 +74,8 @@ class Strategy(ABC):
 
     def touched(self, patch: Patch, image_size: ImageSize) -> Touched:
         """Which ablations each placement of the patch touches: those that share a pixel with it."""
-        return _touched(self, patch, image_size)
+        height, width = image_size
+        return _touched(self, patch, (height, width))
 
     def _runs(self, n_pixels: int, image_size: ImageSize) -> Bools:
         """(starts, pixels): the run from each start, wrapping around the end."""
