@@ -35,7 +35,9 @@ def test_what_a_gpu_runs_also_runs_on_a_cpu(bench: ModuleType) -> None:
     assert len(found) == 2 + 4
 
 
-def test_the_comparison_runs_and_is_written_down(bench: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_comparison_runs_and_is_written_down(
+    bench: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(bench, "CASES", (("columns:4", 1, 8), ("blocks:12", 2, 16)))
     bench.main(["--width", "2", "--repeats", "1", "--threads", "1", "--out", str(tmp_path / "new" / "found.json")])
     found = json.loads((tmp_path / "new" / "found.json").read_text())

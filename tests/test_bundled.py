@@ -1,11 +1,15 @@
 """The ensemble that comes with majorcert is the one that the published evidence is about."""
 
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
+from typer.testing import CliRunner
 
 import majorcert as mc
+from majorcert.cli import app
 
 HERE = Path(__file__).parent
 EXPECTED = HERE / "data" / "bundled-ballots.npz"
@@ -49,6 +53,15 @@ def test_the_published_evidence_is_of_these_weights(ensemble: mc.Ensemble) -> No
         assert facts["threshold"] == defender.threshold
         assert facts["precision"] == "float32"
         assert facts["view"] == defender.view
+
+
+def test_predict_works_at_once(tmp_path: Path, ensemble: mc.Ensemble) -> None:
+    Image.fromarray(synthetic_images()[0]).resize((48, 64)).save(tmp_path / "photo.png")
+    done = CliRunner().invoke(app, ["predict", str(tmp_path / "photo.png"), "--json"])
+    assert done.exit_code == 0, done.output
+    (found,) = json.loads(done.stdout)
+    assert found["label"] in ensemble.class_names
+    assert set(found["certified"]) == {"5x5"}
 
 
 def test_it_is_small_enough_to_come_along() -> None:

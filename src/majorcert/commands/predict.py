@@ -8,7 +8,7 @@ import typer
 
 from majorcert.certify.largest import largest_patch
 from majorcert.certify.majority import majorcert
-from majorcert.commands.options import Device, Json, Patches, SkipBad
+from majorcert.commands.options import Device, Json, SkipBad
 from majorcert.commands.terminal import patches_of, remark, say_json, say_table
 from majorcert.errors import DataError
 
@@ -16,9 +16,13 @@ from majorcert.errors import DataError
 def predict(
     image: Annotated[list[Path], typer.Argument(help="PNG or JPEG files of any size and mode.")],
     ensemble: Annotated[
-        list[str], typer.Option(help="An ensemble or run folder, or the name of a bundled one; repeatable.")
-    ],
-    patch: Patches,
+        list[str] | None,
+        typer.Option(help="An ensemble or run folder, or the name of a bundled one; repeatable. By default cifar10."),
+    ] = None,
+    patch: Annotated[
+        list[str] | None,
+        typer.Option("--patch", help="Side of a square or HEIGHTxWIDTH, in pixels; repeatable. By default 5."),
+    ] = None,
     device: Device = "auto",
     precision: Annotated[str | None, typer.Option(help="'float32' or 'bfloat16'; by default bfloat16 on CUDA.")] = None,
     skip_bad: SkipBad = False,
@@ -27,14 +31,16 @@ def predict(
     """Classify image files, and say of each label whether any patch of the given size could change it.
 
     Example: majorcert predict cat.jpg --ensemble runs --patch 5
+
+    Without --ensemble it is the one for CIFAR-10's ten classes that comes with majorcert.
     """
     import torch
 
     from majorcert.nets.defender import Ensemble
     from majorcert.nets.sources.folder import read_image
 
-    patches = patches_of(patch)
-    loaded = [Ensemble.load(each, device=device, precision=precision) for each in ensemble]
+    patches = patches_of(patch or ["5"])
+    loaded = [Ensemble.load(each, device=device, precision=precision) for each in ensemble or ["cifar10"]]
     together = Ensemble([defender for each in loaded for defender in each.defenders])
     for size in patches:
         size.n_placements(together.image_size)
