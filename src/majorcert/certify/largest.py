@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from majorcert.certify.majority import ReachKind, check_together, majorcert
+from majorcert.certify.contest import ReachKind
+from majorcert.certify.majority import check_together, safe_placements
 from majorcert.plurality import Ints
 from majorcert.reach import Evidence
 from majorcert.threat import Patch
@@ -24,7 +25,8 @@ def largest_patch(defenders: Sequence[Evidence], *, reach: ReachKind = "exact") 
         middle = (certified[open_] + too_large[open_]) // 2
         for side in np.unique(middle):
             images = open_[middle == side]
-            holds = majorcert([defender[images] for defender in defenders], Patch(int(side)), reach=reach).certified
+            some = [defender[images] for defender in defenders]
+            holds = safe_placements(some, Patch(int(side)), reach=reach).all(axis=(1, 2))
             certified[images[holds]] = side
             too_large[images[~holds]] = side
     return certified

@@ -17,9 +17,10 @@ import torch
 from torch import Tensor, nn
 
 from majorcert.ballots import Ballots
+from majorcert.certify.contest import ReachKind
 from majorcert.certify.drs import DrsBound, drs
 from majorcert.certify.largest import largest_patch
-from majorcert.certify.majority import ReachKind, majorcert
+from majorcert.certify.majority import majorcert
 from majorcert.errors import DataError, ModelError
 from majorcert.nets.card import Card
 from majorcert.nets.data import Dataset

@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from majorcert.ballots import Ballots
-from majorcert.certify.majority import ReachKind, check_together, safe_placements
+from majorcert.certify.contest import ReachKind
+from majorcert.certify.majority import check_together, safe_placements
 from majorcert.plurality import Ints, plurality, plurality_of_labels, standing
 from majorcert.scores import Scores
 from majorcert.tally import beats_every_rival

@@ -1,0 +1,379 @@
+"""A second opinion on verdicts, straight from the definitions and slow on purpose.
+
+Sets of pixels, loops over all placements, enumeration of what defenders can be made to say. Nothing here is shared
+with the code that certifies, except the readers of the two files, so that a mistake would have to be made twice.
+"""
+
+import random
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import product
+from math import prod
+from typing import Any
+
+from majorcert.ballots import Ballots
+from majorcert.errors import EvidenceError
+from majorcert.verdict import Verdict
+
+METHODS = ("drs-margin", "drs-local", "majorcert-exact", "majorcert-paper")
+MAX_PICKS = 1000
+"""Up to so many picks of one label from each reach are all tried; of more, those that hurt most."""
+OF_SCORES = {"scores_one"}
+"""Provenance that says how scores are stored beside the ballots; no verdict here depends on it."""
+
+Placement = tuple[int, int]
+Labels = frozenset[int]
+Touched = Mapping[Placement, frozenset[int]]
+"""The numbers of the ablations that share a pixel with the patch, at each placement."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Something that is not as it should be."""
+
+    what: str
+    expected: Any
+    found: Any
+    image: int | None = None
+    placement: Placement | None = None
+
+    def __str__(self) -> str:
+        where = ([] if self.image is None else [f"image {self.image}"]) + (
+            [] if self.placement is None else [f"placement {self.placement}"]
+        )
+        return f"{', '.join([*where, self.what])}: expected {self.expected}, found {self.found}"
+
+
+@dataclass(frozen=True)
+class Check:
+    """One kind of question: how often it was asked, and which answers were wrong."""
+
+    what: str
+    n: int
+    differences: tuple[Difference, ...]
+
+
+@dataclass(frozen=True)
+class Opinion:
+    """What the definitions say of one image."""
+
+    predicted: int
+    certified: bool
+    by: str
+    safe: Mapping[Placement, bool]
+    """every placement, in order; empty for a margin"""
+    reaches: Mapping[Placement, tuple[Labels, ...]]
+    """what each defender can be made to say; empty for a margin"""
+
+
+def verify(
+    verdict: Verdict, evidence: Sequence[Ballots], rows: Iterable[int], progress: Callable[[int], None] | None = None
+) -> list[Check]:
+    """Check a verdict against its evidence: where it says it comes from, every row in itself, and `rows` anew.
+
+    When the verdict is about other images than the evidence, nothing is derived anew.
+    """
+    _check_covered(verdict, evidence)
+    checks = [_provenance(verdict, evidence), _images(verdict, evidence)]
+    if checks[-1].differences:
+        return checks
+    height, width = evidence[0].image_size
+    n_tops, n_lefts = height - verdict.patch.height + 1, width - verdict.patch.width + 1
+    checks += [_placements(verdict, n_tops, n_lefts), _rows_in_themselves(verdict)]
+    found: dict[str, list[Difference]] = {name: [] for name in ("label", "certified", "by", "safe map", "witness")}
+    patch = verdict.patch.height, verdict.patch.width
+    touched = [touched_sets(str(each.provenance["strategy"]), each.image_size, patch) for each in evidence]
+    n_rows = 0
+    for row in rows:
+        votes = [ballots_of(each, row) for each in evidence]
+        opinion = opinion_of(verdict.method, votes, touched, evidence[0].n_classes)
+        for name, differences in _compared(verdict, row, opinion).items():
+            found[name] += differences
+        n_rows += 1
+        if progress is not None:
+            progress(n_rows)
+    return checks + [Check(name, n_rows, tuple(differences)) for name, differences in found.items()]
+
+
+def sampled(n_images: int, n: int | None, seed: int) -> list[int]:
+    """Which rows to look at: `n` by lot, the same for the same seed; all for None."""
+    return list(range(n_images)) if n is None else sorted(random.Random(seed).sample(range(n_images), min(n, n_images)))
+
+
+def regions(spec: str, image_size: tuple[int, int]) -> list[frozenset[tuple[int, int]]]:
+    """The pixels that each ablation of "rows:4", "blocks:12" or "columns:19/5" shows, in the order of the ballots."""
+    match = re.fullmatch(r"(rows|columns|blocks):(\d+)(?:/(\d+))?", spec)
+    if match is None:
+        raise EvidenceError(f"cannot read {spec!r} as a strategy; expected one such as 'columns:19/5'")
+    kind, size, stride = match[1], int(match[2]), int(match[3] or 1)
+    height, width = image_size
+    all_rows, all_columns = [range(height)], [range(width)]
+    bands_of_rows = [[(start + k) % height for k in range(size)] for start in range(0, height, stride)]
+    bands_of_columns = [[(start + k) % width for k in range(size)] for start in range(0, width, stride)]
+    return [
+        frozenset((row, column) for row in rows for column in columns)
+        for rows in (all_rows if kind == "columns" else bands_of_rows)
+        for columns in (all_columns if kind == "rows" else bands_of_columns)
+    ]
+
+
+def touched_sets(spec: str, image_size: tuple[int, int], patch: tuple[int, int]) -> Touched:
+    """Which ablations share a pixel with the patch, at every placement at which it lies in the image."""
+    shown = regions(spec, image_size)
+    touched: dict[Placement, frozenset[int]] = {}
+    for top in range(image_size[0] - patch[0] + 1):
+        for left in range(image_size[1] - patch[1] + 1):
+            painted = {(top + i, left + j) for i in range(patch[0]) for j in range(patch[1])}
+            touched[top, left] = frozenset(
+                number for number, pixels in enumerate(shown) if not painted.isdisjoint(pixels)
+            )
+    return touched
+
+
+def ballots_of(evidence: Ballots, row: int) -> list[Labels]:
+    """The labels that each ablation of one image votes for."""
+    return [frozenset(label for label in ballot if label >= 0) for ballot in evidence.labels[row].tolist()]
+
+
+def beats(label: int, n_votes: int, other: int, n_other: int) -> bool:
+    """More votes win, and on a tie the smaller label."""
+    return n_votes > n_other or (n_votes == n_other and label < other)
+
+
+def winner(votes: Mapping[int, int]) -> int:
+    """The label that beats all others."""
+    return min(votes, key=lambda label: (-votes[label], label))
+
+
+def count(ballots: Sequence[Labels], left_out: frozenset[int], n_classes: int) -> dict[int, int]:
+    """The votes for every label, without those of the ablations that are left out."""
+    votes = dict.fromkeys(range(n_classes), 0)
+    for number, ballot in enumerate(ballots):
+        if number not in left_out:
+            for label in ballot:
+                votes[label] += 1
+    return votes
+
+
+def reach_of(kept: Mapping[int, int], n_touched: int, clean: int, *, paper: bool) -> Labels:
+    """What a defender can be made to say: labels that win if all touched ballots are theirs alone.
+
+    In the paper's larger set they need only beat the clean label.
+    """
+    if paper:
+        return frozenset(c for c in kept if c == clean or beats(c, kept[c] + n_touched, clean, kept[clean]))
+    strongest_first = sorted(kept, key=lambda label: (-kept[label], label))
+    return frozenset(
+        c for c in kept if all(beats(c, kept[c] + n_touched, k, kept[k]) for k in strongest_first if k != c)
+    )
+
+
+def margin_holds(votes: Mapping[int, int], label: int, most_touched: int) -> bool:
+    """Does the label lead every other by twice what any placement touches, and by one more where it loses ties?"""
+    return all(votes[label] >= 2 * most_touched + votes[c] + (label > c) for c in votes if c != label)
+
+
+@lru_cache(maxsize=2**16)
+def majority_holds(reaches: tuple[Labels, ...], label: int) -> bool:
+    """Has every pick of one label from each reach this plurality?
+
+    Of too many picks only the worst for each rival is tried: all say it who can, and of the others all who can say
+    something else than the label. If any pick breaks the majority, one of these does (docs/soundness.md).
+    """
+    if prod(len(reach) for reach in reaches) <= MAX_PICKS:
+        return all(winner(Counter(pick)) == label for pick in product(*reaches))
+    for rival in frozenset().union(*reaches) - {label}:
+        pick = [rival if rival in reach else min(reach - {label}, default=label) for reach in reaches]
+        if winner(Counter(pick)) != label:
+            return False
+    return True
+
+
+def opinion_of(method: str, votes: Sequence[Sequence[Labels]], touched: Sequence[Touched], n_classes: int) -> Opinion:
+    """Judge one image, given what each ablation of each defender votes for."""
+    counts = [count(ballots, frozenset(), n_classes) for ballots in votes]
+    labels = [winner(each) for each in counts]
+    predicted = winner(Counter(labels))
+    firm = [
+        margin_holds(each, label, max(len(numbers) for numbers in sets.values()))
+        for each, label, sets in zip(counts, labels, touched, strict=True)
+    ]
+    if method == "drs-margin":
+        return Opinion(predicted, firm[0], "margin" if firm[0] else "", {}, {})
+    by_defender = [
+        _reach_everywhere(ballots, sets, label, n_classes, paper=method == "majorcert-paper")
+        for ballots, sets, label in zip(votes, touched, labels, strict=True)
+    ]
+    reaches = {where: tuple(each[where] for each in by_defender) for where in touched[0]}
+    if method == "drs-local":
+        safe = {where: reach == {predicted} for where, (reach,) in reaches.items()}
+        argument = "local"
+    else:
+        safe = {where: majority_holds(sets, predicted) for where, sets in reaches.items()}
+        n_firm = sum(holds and label == predicted for holds, label in zip(firm, labels, strict=True))
+        argument = "theorem1" if 2 * n_firm > len(votes) else "theorem2"
+    certified = all(safe.values())
+    return Opinion(predicted, certified, argument if certified else "", safe, reaches)
+
+
+def _reach_everywhere(
+    ballots: Sequence[Labels], touched: Touched, clean: int, n_classes: int, *, paper: bool
+) -> dict[Placement, Labels]:
+    """The reach at each placement, worked out once for placements that touch the same ablations."""
+    known: dict[frozenset[int], Labels] = {}
+    for numbers in touched.values():
+        if numbers not in known:
+            known[numbers] = reach_of(count(ballots, numbers, n_classes), len(numbers), clean, paper=paper)
+    return {where: known[numbers] for where, numbers in touched.items()}
+
+
+def check_ballots(
+    evidence: Ballots, rows: Sequence[int], scores: Any, threshold: float | None, near: float
+) -> tuple[Check, int]:
+    """Compare recorded ballots with (rows, ablations, classes) scores; also how many differ by rounding alone.
+
+    That is so where all labels in question are within `near` of the threshold, or of the top score where that decides.
+    The threshold is the number that the scores were compared with.
+    """
+    differences, n_near, n_ballots = [], 0, 0
+    for row, views in zip(rows, scores.tolist(), strict=True):
+        wrong = []
+        for number, (recorded, view) in enumerate(zip(ballots_of(evidence, row), views, strict=True)):
+            edge = max(view) if threshold is None else threshold
+            said = frozenset(label for label, score in enumerate(view) if score >= edge)
+            said = frozenset([min(said)]) if threshold is None else said
+            n_ballots += 1
+            if said != recorded and all(abs(view[label] - edge) <= near for label in said ^ recorded):
+                n_near += 1
+            elif said != recorded:
+                wrong.append((number, sorted(said), sorted(recorded)))
+        if wrong:
+            number, expected, found = wrong[0]
+            more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
+            what = f"the ballot of ablation {number}{more} of {evidence.provenance['strategy']}"
+            differences.append(Difference(what, expected, found, image=int(evidence.images[row])))
+    return Check(f"ballots of {evidence.provenance['strategy']}", n_ballots, tuple(differences)), n_near
+
+
+def _check_covered(verdict: Verdict, evidence: Sequence[Ballots]) -> None:
+    """Refuse what cannot be checked here at all."""
+    masked = any("mask" in dict(origin) for origin in verdict.defenders)
+    if verdict.method not in METHODS or masked:
+        what = "defenders that mask (PatchGuard)" if masked else f"the method {verdict.method!r}"
+        raise EvidenceError(f"verify does not cover {what}; it covers ballots judged by {', '.join(METHODS)}")
+    if len(evidence) != len(verdict.defenders) or (verdict.method.startswith("drs") and len(evidence) != 1):
+        raise EvidenceError(
+            f"this {verdict.method} verdict is of {len(verdict.defenders)} defenders, got {len(evidence)} evidence "
+            "stores; give those that it was made from, in the same order"
+        )
+    for place, other in enumerate(evidence[1:], start=2):
+        if (other.image_size, other.n_classes) != (evidence[0].image_size, evidence[0].n_classes):
+            raise EvidenceError(f"evidence stores 1 and {place} differ in image size or classes, so are no ensemble")
+    height, width = evidence[0].image_size
+    if verdict.patch.height > height or verdict.patch.width > width:
+        raise EvidenceError(f"a {verdict.patch} patch does not fit in a {height}x{width} image; is it this evidence?")
+
+
+def _provenance(verdict: Verdict, evidence: Sequence[Ballots]) -> Check:
+    """Does the verdict say of each defender what its evidence says, and were all shown the same images?"""
+    differences = []
+    for place, (claimed, each) in enumerate(zip(verdict.defenders, evidence, strict=True), start=1):
+        for key in sorted({*claimed, *each.provenance} - OF_SCORES):
+            expected, found = each.provenance.get(key), claimed.get(key)
+            if expected != found:
+                differences.append(Difference(f"{key} of defender {place}", expected, found))
+        hashes = evidence[0].provenance.get("images_sha256"), each.provenance.get("images_sha256")
+        if None not in hashes and hashes[0] != hashes[1]:
+            differences.append(Difference(f"images_sha256 of evidence {place}, as of evidence 1", *hashes))
+    return Check("provenance", len(evidence), tuple(differences))
+
+
+def _images(verdict: Verdict, evidence: Sequence[Ballots]) -> Check:
+    """Is the verdict about just the images that each store holds votes on?"""
+    differences = []
+    claimed = verdict.images.tolist()
+    for place, each in enumerate(evidence, start=1):
+        voted = each.images.tolist()
+        if len(voted) != len(claimed):
+            differences.append(Difference(f"number of images of evidence {place}", len(voted), len(claimed)))
+        elif voted != claimed:
+            row = next(row for row, (a, b) in enumerate(zip(voted, claimed, strict=True)) if a != b)
+            differences.append(Difference(f"image in row {row}, as in evidence {place}", voted[row], claimed[row]))
+    return Check("images", len(claimed), tuple(differences))
+
+
+def _placements(verdict: Verdict, n_tops: int, n_lefts: int) -> Check:
+    """Does the safe map have every placement of the patch, and no other?"""
+    expected = None if verdict.method == "drs-margin" else (n_tops, n_lefts)
+    found = None if verdict.safe is None else verdict.safe.shape[1:]
+    wrong = () if found == expected else (Difference("rows and columns of placements", expected, found),)
+    return Check("placements", 0 if expected is None else n_tops * n_lefts, wrong)
+
+
+def _rows_in_themselves(verdict: Verdict) -> Check:
+    """Is each image certified iff it is safe everywhere, by some argument, and else with a witness?"""
+    differences = []
+    for row in range(len(verdict)):
+        certified, image = bool(verdict.certified[row]), int(verdict.images[row])
+        if bool(verdict.by[row]) != certified:
+            expected = "an argument" if certified else "none, as it is not certified"
+            differences.append(Difference("by", expected, repr(str(verdict.by[row])), image))
+        if verdict.safe is None:
+            continue
+        if all(map(all, verdict.safe[row].tolist())) != certified:
+            differences.append(Difference("certified, by its own safe map", not certified, certified, image))
+        if (verdict.witness(row) is None) != certified:
+            expected, found = ("none", "a witness") if certified else ("a witness", "none")
+            differences.append(Difference("witness", expected, found, image))
+    return Check("rows in themselves", len(verdict), tuple(differences))
+
+
+def _compared(verdict: Verdict, row: int, opinion: Opinion) -> dict[str, list[Difference]]:
+    """What the verdict says otherwise of one image."""
+    image = int(verdict.images[row])
+    facts = {
+        "label": (opinion.predicted, int(verdict.predicted[row])),
+        "certified": (opinion.certified, bool(verdict.certified[row])),
+        "by": (opinion.by, str(verdict.by[row])),
+    }
+    found = {name: [Difference(name, *pair, image)] for name, pair in facts.items() if pair[0] != pair[1]}
+    if verdict.safe is not None and opinion.safe:
+        n_tops, n_lefts = verdict.safe.shape[1:]
+        claimed = {(top, left): bool(verdict.safe[row, top, left]) for top in range(n_tops) for left in range(n_lefts)}
+        wrong = [where for where, safe in opinion.safe.items() if claimed.get(where) != safe]
+        if wrong:
+            what = "safe" + (f" (and at {len(wrong) - 1} more placements)" if len(wrong) > 1 else "")
+            said = claimed.get(wrong[0], "no such placement")
+            found["safe map"] = [Difference(what, opinion.safe[wrong[0]], said, image, wrong[0])]
+        found["witness"] = _witness_faults(verdict, row, opinion)
+    return found
+
+
+def _witness_faults(verdict: Verdict, row: int, opinion: Opinion) -> list[Difference]:
+    """Is the witness true: the first unsafe placement, labels in reach there, and another plurality than the clean one?"""
+    witness, image = verdict.witness(row), int(verdict.images[row])
+    first = next((where for where, safe in opinion.safe.items() if not safe), None)
+    if witness is None or first is None:
+        same = witness is None and first is None
+        return [] if same else [Difference("placement of the witness", first, witness and witness.placement, image)]
+    where, forced = witness.placement, witness.forced
+    if where != first:
+        return [Difference("placement of the witness", first, where, image)]
+    reaches = opinion.reaches[where]
+    if len(forced) != len(reaches) or not all(isinstance(label, int) for label in forced):
+        return [Difference("forced labels", f"a label of each of {len(reaches)} defenders", forced, image, where)]
+    faults = [
+        Difference(f"label forced on defender {place}", f"one of {sorted(reach)}", label, image, where)
+        for place, (label, reach) in enumerate(zip(forced, reaches, strict=True), start=1)
+        if label not in reach
+    ]
+    votes = Counter(forced)
+    if winner(votes) == opinion.predicted:
+        faults.append(Difference("plurality of the forced labels", "another label", opinion.predicted, image, where))
+    clean, rival = opinion.predicted, witness.rival
+    if rival == clean or not beats(rival, votes[rival], clean, votes[clean]):
+        faults.append(Difference("rival", f"a label that beats {clean} among {list(forced)}", rival, image, where))
+    return faults
