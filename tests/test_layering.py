@@ -63,6 +63,12 @@ def test_certificates_import_the_core_and_each_other_alone() -> None:
         assert ours <= allowed, path
 
 
+def test_the_checker_shares_nothing_with_the_judge_but_the_file_readers() -> None:
+    ours = {".".join(name.split(".")[:2]) for name in imports(SOURCE / "verify.py") if name.startswith("majorcert")}
+    assert ours == {"majorcert.errors", "majorcert.ballots", "majorcert.verdict"}
+    assert not reaches_into(SOURCE / "verify.py", *TORCH, "numpy")
+
+
 def test_torch_stays_in_nets() -> None:
     assert any(reaches_into(path, *TORCH) for path in files("nets"))
     for path in [*(SOURCE / f"{name}.py" for name in CORE), *files("certify"), *files("report")]:

@@ -6,7 +6,7 @@ import typer
 from typer.core import TyperGroup
 
 from majorcert import __version__
-from majorcert.commands import certify, demo, explain, info, pack, predict, report, table, train, vote
+from majorcert.commands import certify, demo, explain, info, pack, predict, report, table, train, verify, vote
 from majorcert.commands.terminal import complain
 from majorcert.errors import MajorcertError
 
@@ -50,6 +50,7 @@ for verb in (
     table.figures,
 ):
     app.command()(verb)
+app.command(cls=verify.SeveralValues)(verify.verify)
 
 
 def _say_version(wanted: bool) -> None:

@@ -260,7 +260,9 @@ def check_ballots(
 
 def _check_covered(verdict: Verdict, evidence: Sequence[Ballots]) -> None:
     """Refuse what cannot be checked here at all."""
-    masked = any("mask" in dict(origin) for origin in verdict.defenders)
+    if not all(isinstance(origin, Mapping) for origin in verdict.defenders):
+        raise EvidenceError("the verdict does not say where its defenders come from; expected a record of each")
+    masked = any("mask" in origin for origin in verdict.defenders)
     if verdict.method not in METHODS or masked:
         what = "defenders that mask (PatchGuard)" if masked else f"the method {verdict.method!r}"
         raise EvidenceError(f"verify does not cover {what}; it covers ballots judged by {', '.join(METHODS)}")
@@ -353,7 +355,7 @@ def _compared(verdict: Verdict, row: int, opinion: Opinion) -> dict[str, list[Di
 
 
 def _witness_faults(verdict: Verdict, row: int, opinion: Opinion) -> list[Difference]:
-    """Is the witness true: the first unsafe placement, labels in reach there, and another plurality than the clean one?"""
+    """Is the witness true: the first unsafe placement, labels in reach there, whose plurality is another label?"""
     witness, image = verdict.witness(row), int(verdict.images[row])
     first = next((where for where, safe in opinion.safe.items() if not safe), None)
     if witness is None or first is None:
