@@ -1,6 +1,9 @@
 """The checker: honest verdicts pass, and every planted fault is named."""
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -242,6 +245,17 @@ def test_other_images_are_caught(tmp_path: Path) -> None:
     assert f"number of images of evidence 1: expected {N}, found {N - 1}" in fails(fewer, evidence, tmp_path)
 
 
+def test_an_ensemble_of_evidence_on_different_images_is_caught(tmp_path: Path) -> None:
+    evidence = ballots()
+    verdict = mc.majorcert(evidence, PATCH)
+    for place, fingerprint in ((0, "aa"), (2, "bb")):
+        about: dict[str, Any] = {"image_size": (8, 8), "n_classes": N_CLASSES, "images": evidence[place].images}
+        about |= {"strategy": SPECS[place], "provenance": {"images_sha256": fingerprint}}
+        evidence[place] = mc.Ballots(evidence[place].labels, **about)
+    forged = replace(verdict, defenders=tuple(each.provenance for each in evidence))
+    assert "images_sha256 of evidence 3, as of evidence 1: expected aa, found bb" in fails(forged, evidence, tmp_path)
+
+
 @pytest.mark.parametrize(
     ("fault", "complaint"),
     [
@@ -250,6 +264,7 @@ def test_other_images_are_caught(tmp_path: Path) -> None:
         (lambda w, y: replace(w, forced=w.forced[:2]), "forced labels: expected a label of each of 3 defenders"),
         (lambda w, y: replace(w, forced=(9, *w.forced[1:])), "label forced on defender 1: expected one of"),
         (lambda w, y: replace(w, placement=(9, 9)), "placement of the witness: expected (0, 0), found (9, 9)"),
+        (lambda w, y: replace(w, placement=(0, 1)), "placement of the witness: expected (0, 0), found (0, 1)"),
         (lambda w, y: None, "placement of the witness: expected (0, 0), found None"),
     ],
 )
@@ -304,6 +319,16 @@ def test_json_says_the_same(tmp_path: Path) -> None:
     assert not found["equal"]
     assert found["differences"][0]["image"] == 100
     assert {"what": "label", "n": N, "n_differences": N} in found["checks"]
+
+
+def test_verdicts_are_checked_without_torch(tmp_path: Path) -> None:
+    evidence = ballots()[:1]
+    passes(mc.drs(evidence[0], PATCH), evidence, tmp_path)
+    words = ["verify", str(tmp_path / "verdict.jsonl"), "--evidence", str(tmp_path / "0.zarr")]
+    code = f"import sys; sys.modules['torch'] = None; from majorcert.cli import app; app({words!r})"
+    environment = {**os.environ, "PYTHONPATH": str(Path(mc.__file__).parents[1])}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_votes_at_the_threshold_may_differ_and_are_counted() -> None:
@@ -366,6 +391,7 @@ def test_an_honest_vote_passes(studio: Path, tmp_path: Path) -> None:
     assert "hash of the images\t3\t0" in table
     assert f"ballots of blocks:3\t{64 * 20}\t0" in table
     assert "weights of columns:2\t7\t0" in table
+    assert "ballots changed by rounding alone\t0\tallowed" in table
 
 
 def test_a_changed_ballot_that_decides_nothing_is_caught_by_voting_anew(studio: Path, tmp_path: Path) -> None:

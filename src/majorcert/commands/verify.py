@@ -10,7 +10,7 @@ from typer.core import TyperCommand
 
 from majorcert.ballots import Ballots
 from majorcert.commands.options import DataDir, Device, Json, SkipBad, SplitSeed
-from majorcert.commands.terminal import bar, complain, remark, say_json, say_table
+from majorcert.commands.terminal import bar, complain, say_json, say_table
 from majorcert.errors import DataError, EvidenceError
 from majorcert.verdict import Verdict
 from majorcert.verify import Check, Difference, check_ballots, sampled
@@ -184,17 +184,14 @@ def _say(verdict: Verdict, checks: list[Check], sample: list[int], n_near: int |
             "equal": not differences,
             "sample": sample,
             "checks": [{"what": each.what, "n": each.n, "n_differences": len(each.differences)} for each in checks],
-            "n_ballots_near_threshold": n_near,
+            "n_changed_by_rounding": n_near,
             "differences": [vars(difference) for difference in differences],
         }
         say_json(facts)
     else:
-        say_table(
-            ["what", "how many", "differences"],
-            [[check.what, str(check.n), str(len(check.differences))] for check in checks],
-        )
-        if n_near is not None:
-            remark(f"{n_near} ballots differ by rounding alone: their scores are at the threshold")
+        lines = [[check.what, str(check.n), str(len(check.differences))] for check in checks]
+        allowed = [] if n_near is None else [["ballots changed by rounding alone", str(n_near), "allowed"]]
+        say_table(["what", "how many", "differences"], lines + allowed)
     for difference in differences[:SHOWN]:
         complain(str(difference))
     if len(differences) > SHOWN:
