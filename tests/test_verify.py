@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 import majorcert as mc
 from cases import draw_case, draw_coherent
-from majorcert import verify
+from majorcert import opinion, verify
 from majorcert.certify.patchguard import MaskedScores, patchguard
 from majorcert.cli import app
 from majorcert.nets.data import load
@@ -101,13 +101,13 @@ def test_the_checker_and_the_core_agree(seed: int, monkeypatch: pytest.MonkeyPat
     evidence, patch = case.ballots(), mc.Patch(*case.patch)
     verdicts = [mc.majorcert(evidence, patch), mc.majorcert(evidence, patch, reach="paper")]
     verdicts += [mc.drs(evidence[0], patch, bound="local"), mc.drs(evidence[0], patch)]
-    for max_picks in (verify.MAX_PICKS, 0):
-        monkeypatch.setattr(verify, "MAX_PICKS", max_picks)
-        verify.majority_holds.cache_clear()
+    for max_picks in (opinion.MAX_PICKS, 0):
+        monkeypatch.setattr(opinion, "MAX_PICKS", max_picks)
+        opinion.majority_holds.cache_clear()
         for verdict in verdicts:
             checks = verify.verify(verdict, evidence[: len(verdict.defenders)], range(case.n_images))
             assert [each for check in checks for each in check.differences] == []
-    verify.majority_holds.cache_clear()
+    opinion.majority_holds.cache_clear()
 
 
 def test_a_changed_verdict_bit_is_caught(tmp_path: Path) -> None:
