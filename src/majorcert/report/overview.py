@@ -136,7 +136,8 @@ def _methods(contents: Contents, patch: Patch, ensemble: Verdict) -> tuple[Metho
     for other in contents.verdicts:
         if other.patch == patch:
             who = ", ".join(str(origin.get("strategy", origin.get("name", "?"))) for origin in other.defenders)
-            rows.append(_row(contents, who, other.method, other.predicted, other.certified))
+            how = "PG-DRS" if other.method == "pg-drs" else other.method
+            rows.append(_row(contents, who, how, other.predicted, other.certified))
     return tuple(rows)
 
 
