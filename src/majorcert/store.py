@@ -137,6 +137,9 @@ class Store:
         labels = self.array("labels", "i", 3)
         n_images, chunk = labels.shape[0], labels.chunks[0]
         parts = [slice(start, min(start + chunk, n_images)) for start in range(0, n_images, chunk)]
+        with _explained(self.path, "read"):
+            if labels.nchunks_initialized == 0:
+                return parts
         return [part for part in parts if self.read("labels", part, kind="i", n_axes=3).flat[0] == UNWRITTEN]
 
     def write(self, images: slice, arrays: Mapping[str, Array]) -> None:
