@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -77,7 +79,12 @@ def test_slices_keep_the_place_of_each_image() -> None:
         ([[0, 1, 2, 0]], {"n_classes": 1}, "at least 2 classes"),
         ([[0, 1, 2, 0]], {"image_size": (4, 0)}, r"\(height, width\)"),
         ([[0, 1, 2, 0]], {"strategy": "columns:5"}, r"columns:5 does not fit in a 4x4 image"),
-        ([[0, 1, 2, 0]], {"images": [1, 2]}, "one index for each of 1 images"),
+        ([[0, 1, 2, 0]], {"images": [1, 2]}, "one index, 0 or more, for each of 1 images"),
+        ([[0, 1, 2, 0]], {"images": [-1]}, "one index, 0 or more, for each of 1 images"),
+        ([[0, 1, 2, 0]], {"images": [0.5]}, "one index, 0 or more, for each of 1 images"),
+        ([[0, 1, 2, 0]], {"n_classes": 2.9}, "at least 2 classes apart, got n_classes=2.9"),
+        ([[0, 1, 2, 0]], {"image_size": (4, 4.5)}, r"\(height, width\) in whole pixels"),
+        (np.zeros((2, 4, 0), int), {}, "expected integer labels"),
     ],
 )
 def test_ballots_that_make_no_sense(labels: list, changes: dict, message: str) -> None:
@@ -111,3 +118,35 @@ def test_votes_of_no_images_are_ballots() -> None:
     assert mc.drs(ballots, mc.Patch(2)).certified.shape == (0,)
     assert mc.largest_patch([ballots]).shape == (0,)
     assert mc.score(verdict, []) == (0.0, 0.0, 0)
+
+
+def test_ballots_are_their_own_and_cannot_be_changed() -> None:
+    labels, images = np.array([[0, 1, 2, 0]]), np.array([3])
+    ballots = mc.Ballots(labels, **COLUMNS, images=images)
+    labels[:], images[:] = 1, 7
+    assert ballots.labels[0, :, 0].tolist() == [0, 1, 2, 0]
+    assert ballots.images.tolist() == [3]
+    for array in (ballots.labels, ballots.images, ballots.label):
+        with pytest.raises(ValueError, match="read-only"):
+            array[:] = 0
+
+
+def test_a_part_of_a_subclass_is_one_too() -> None:
+    class Wary(mc.Ballots):
+        """Can be made to say anything."""
+
+        def reach(self, patch: mc.Patch) -> mc.Reach:
+            reach = super().reach(patch)
+            return replace(reach, below=np.full_like(reach.below, 3), members=np.ones_like(reach.members))
+
+    votes = [[0, 0, 0, 0, 0, 0, 0, 0]]
+    facts = {"strategy": "columns:1", "image_size": (1, 8), "n_classes": 3}
+    assert mc.majorcert([mc.Ballots(votes, **facts)], mc.Patch(1)).certified.all()
+    assert not mc.majorcert([Wary(votes, **facts)], mc.Patch(1)).certified.any()
+
+
+@pytest.mark.parametrize("number", [float, np.float32, np.float64])
+def test_the_kind_of_number_of_a_threshold_does_not_matter(number: type) -> None:
+    scores = np.full((1, 4, 3), 0.7, dtype=np.float32)
+    ballots = mc.Ballots.from_scores(scores, threshold=number(0.7), strategy="columns:2", image_size=(4, 4))
+    assert ballots.counts().tolist() == [[4, 4, 4]]

@@ -225,3 +225,17 @@ def test_a_threshold_is_a_share(threshold: float) -> None:
 def test_a_mask_must_fit_in_the_image() -> None:
     with pytest.raises(mc.PatchError, match="a 9x9 patch does not fit in a 8x8 image"):
         patchguard(example(), mc.Patch(2), mask=mc.Patch(9))
+
+
+@pytest.mark.parametrize("threshold", [0.9996, 0.99999])
+def test_a_threshold_that_rounds_to_all_is_refused(threshold: float) -> None:
+    ballots = mc.Ballots([[0, 0, 1]], strategy="columns:1", image_size=(1, 3), n_classes=2)
+    with pytest.raises(mc.EvidenceError, match="a masking threshold is a share of 0 or more and under 1"):
+        mc.patchguard(ballots, mc.Patch(1), threshold=threshold)
+
+
+def test_scores_are_their_own() -> None:
+    points = np.zeros((1, 4, 2), np.uint8)
+    scores = mc.Scores(points, one=9, strategy="columns:1", image_size=(1, 4))
+    points[:] = 9
+    assert not scores.points.any()

@@ -189,3 +189,41 @@ def test_a_file_that_is_no_store_is_refused(tmp_path: Path) -> None:
     (tmp_path / "photo.png").write_bytes(b"\x89PNG")
     with pytest.raises(mc.StoreError, match=r"photo\.png: cannot read the evidence store"):
         mc.Ballots.load(tmp_path / "photo.png")
+
+
+def test_a_file_never_takes_the_place_of_a_folder(tmp_path: Path) -> None:
+    ballots = some_ballots(5)
+    ballots.save(tmp_path / "evidence")
+    before = contents(tmp_path)
+    with pytest.raises(mc.StoreError, match="is a folder, and a file was to be written"):
+        mc.drs(ballots, mc.Patch(1)).save(tmp_path / "evidence")
+    with pytest.raises(mc.StoreError, match="cannot be written"):
+        mc.drs(ballots, mc.Patch(1)).save(tmp_path / "evidence" / "zarr.json" / "verdict.jsonl")
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize("part", [slice(4, 7), slice(0, 4, 2), slice(2, 6), slice(8, 12)])
+def test_only_whole_chunks_are_written(tmp_path: Path, part: slice) -> None:
+    writer = writer_at(tmp_path / "evidence")
+    with pytest.raises(mc.StoreError, match="chunks of 4 images are written whole"):
+        writer.write(part, some_ballots(10).labels[: part.stop - part.start])
+    assert len(writer.missing()) == 3
+
+
+def test_scores_of_other_ballots_are_refused(tmp_path: Path) -> None:
+    writer = writer_at(tmp_path / "evidence", scores=True)
+    with pytest.raises(mc.StoreError, match="expected the scores of these ballots"):
+        writer.write(slice(0, 4), some_ballots(10).labels[:4], np.zeros((1, 1, 200)))
+
+
+def test_provenance_cannot_pose_as_another_format(tmp_path: Path) -> None:
+    facts = {"strategy": "columns:1", "image_size": (1, 2), "n_classes": 2}
+    mc.Ballots([[0, 1]], **facts, provenance={"version": "2.1", "format": "mine"}).save(tmp_path / "evidence")
+    assert len(mc.Ballots.load(tmp_path / "evidence")) == 1
+
+
+def test_a_lost_index_of_images_is_noticed(tmp_path: Path) -> None:
+    some_ballots(20)[np.arange(19, -1, -1)].save(tmp_path / "evidence")
+    shutil.rmtree(tmp_path / "evidence" / "images" / "c")
+    with pytest.raises(mc.StoreError, match="expected one index, 0 or more"):
+        mc.Ballots.load(tmp_path / "evidence")

@@ -202,3 +202,61 @@ def test_results_do_not_depend_on_the_chunks(monkeypatch: pytest.MonkeyPatch) ->
     assert np.array_equal(whole.safe, single.safe)
     assert np.array_equal(whole.by, single.by)
     assert whole.witnesses == single.witnesses
+
+
+def test_images_are_compared_even_when_the_first_defender_does_not_name_them() -> None:
+    named = [other(), other(provenance={"images_sha256": "a"}), other(provenance={"images_sha256": "b"})]
+    with pytest.raises(mc.EvidenceError, match="defenders 2 and 3 voted on different images"):
+        mc.majorcert(named, mc.Patch(1))
+
+
+def a_reach(**changes) -> mc.Reach:
+    cells = np.array([[[[True, False, False]], [[False, False, True]]]])
+    facts = {
+        "listed": np.array([[0, 1]]),
+        "members": cells,
+        "below": np.zeros((1, 1, 3), int),
+        "rows": np.array([0]),
+        "columns": np.array([2, 1, 0]),
+    }
+    return mc.Reach(**{**facts, **changes})
+
+
+def test_cells_are_spread_to_the_placements_that_have_them() -> None:
+    reach = a_reach()
+    spread = reach.spread(reach.has(np.array([1])))
+    at = [reach.at(np.array([0]), np.array([0]), np.array([left])).has(np.array([1])).item() for left in range(3)]
+    assert spread[0, 0].tolist() == at == [True, False, False]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"below": np.full((1, 1, 3), -1)},
+        {"listed": np.array([[1, 1]])},
+        {"columns": np.array([0, 1, 3])},
+        {"rows": np.array([-1])},
+        {"below": np.zeros((1, 3, 1), int)},
+    ],
+)
+def test_a_reach_that_contradicts_itself_is_refused(changes: dict) -> None:
+    with pytest.raises(mc.EvidenceError, match="a reach lists each label once"):
+        a_reach(**changes)
+
+
+@pytest.mark.parametrize(
+    "forged", ['"certified":"false"', '"certified":1', '"predicted":0.5', '"by":"theorem12"', '"predicted":true']
+)
+def test_a_row_of_other_types_is_refused(tmp_path: Path, forged: str) -> None:
+    path = tmp_path / "verdict.jsonl"
+    mc.majorcert(defenders(), mc.Patch(2)).save(path)
+    header, first, *rest = path.read_text().splitlines()
+    row = {**json.loads(first), **json.loads("{" + forged + "}")}
+    path.write_text("\n".join([header, json.dumps(row), *rest]) + "\n")
+    with pytest.raises(mc.StoreError, match="row 0 is not one of"):
+        mc.Verdict.load(path)
+
+
+def test_truth_in_words_is_refused() -> None:
+    with pytest.raises(mc.EvidenceError, match="true labels are whole numbers"):
+        mc.score(mc.majorcert(defenders(), mc.Patch(2)), ["0"] * 60)

@@ -253,7 +253,7 @@ def test_an_ensemble_of_evidence_on_different_images_is_caught(tmp_path: Path) -
         about |= {"strategy": SPECS[place], "provenance": {"images_sha256": fingerprint}}
         evidence[place] = mc.Ballots(evidence[place].labels, **about)
     forged = replace(verdict, defenders=tuple(each.provenance for each in evidence))
-    assert "images_sha256 of evidence 3, as of evidence 1: expected aa, found bb" in fails(forged, evidence, tmp_path)
+    assert "images_sha256 of evidence 3, as of those before: expected aa, found bb" in fails(forged, evidence, tmp_path)
 
 
 @pytest.mark.parametrize(

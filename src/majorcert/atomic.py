@@ -3,7 +3,7 @@
 import shutil
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from majorcert.errors import StoreError
@@ -29,10 +29,13 @@ def replacing(path: str | Path, *, first_wins: bool = False) -> Iterator[Path]:
         if beside.is_dir():
             shutil.rmtree(beside, ignore_errors=True)
         else:
-            beside.unlink(missing_ok=True)
+            with suppress(OSError):
+                beside.unlink()
 
 
 def _move(beside: Path, target: Path, first_wins: bool) -> None:
+    if target.is_dir() and not beside.is_dir():
+        raise StoreError(f"{target}: is a folder, and a file was to be written; give a file name")
     if not target.is_dir():
         try:
             beside.replace(target)

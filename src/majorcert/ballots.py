@@ -1,5 +1,6 @@
 """Ballots: the recorded votes of one defender on many images, the evidence that certificates are made from."""
 
+import operator
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -47,18 +48,16 @@ class Ballots:
         provenance: Mapping[str, Any] | None = None,
     ) -> None:
         strategy = read_strategy(strategy) if isinstance(strategy, str) else strategy
-        checked = _checked(np.asarray(labels), strategy, image_size, n_classes)
-        index = np.arange(len(checked)) if images is None else np.asarray(images, dtype=np.int64)
-        if index.shape != (len(checked),):
-            raise BallotsError(f"expected one index for each of {len(checked)} images, got shape {index.shape}")
-        size = (int(image_size[0]), int(image_size[1]))
-        described = {"strategy": str(strategy), "image_size": list(size), "n_classes": int(n_classes)}
+        size = checked_size(image_size)
+        n_classes = _checked_classes(n_classes)
+        checked = _checked(np.asarray(labels), strategy, size, n_classes)
+        described = {"strategy": str(strategy), "image_size": list(size), "n_classes": n_classes}
         self.__dict__.update(
-            labels=checked,
+            labels=read_only(checked),
             strategy=strategy,
             image_size=size,
-            n_classes=int(n_classes),
-            images=index,
+            n_classes=n_classes,
+            images=checked_images(images, len(checked)),
             provenance={**(provenance or {}), **described},
         )
 
@@ -89,7 +88,7 @@ class Ballots:
         """The ballots of some of the images, by slice or by index array."""
         if not isinstance(images, slice) and np.ndim(images) != 1:
             raise BallotsError(f"ballots are taken by slice or index array, got {images!r}; for one image [i : i + 1]")
-        part = object.__new__(Ballots)
+        part = object.__new__(type(self))
         some: dict[str, Any] = {
             name: self.__dict__[name][images] for name in ("labels", "images", "label") if name in self.__dict__
         }
@@ -103,7 +102,7 @@ class Ballots:
     @cached_property
     def label(self) -> Ints:
         """(images,) the defender's label: the plurality of its ballots."""
-        return plurality(self.counts())
+        return read_only(plurality(self.counts()))
 
     def reach(self, patch: Patch) -> Reach:
         """The labels that a patch can make this defender output, at every placement; no smaller set is true."""
@@ -173,6 +172,7 @@ def votes_from_scores(scores: npt.NDArray[Any], threshold: float | None) -> Ints
         raise BallotsError(
             "scores are finite and not negative, such as softmax probabilities; got NaN, inf or negative"
         )
+    threshold = None if threshold is None else float(threshold)
     if threshold is None:
         return scores.argmax(axis=2)[:, :, None].astype(label_type(scores.shape[2]))
     if not np.isfinite(threshold) or threshold < 0:
@@ -183,13 +183,46 @@ def votes_from_scores(scores: npt.NDArray[Any], threshold: float | None) -> Ints
     return np.where(np.take_along_axis(votes, order, axis=2), order, ABSTAIN).astype(label_type(scores.shape[2]))
 
 
+def read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The same array, which from now on nobody can change by mistake."""
+    array.flags.writeable = False
+    return array
+
+
+def checked_size(image_size: ImageSize) -> ImageSize:
+    """(height, width), once it is known to be two whole numbers of pixels."""
+    try:
+        height, width = (operator.index(side) for side in image_size)
+    except (TypeError, ValueError):
+        height = width = 0
+    if min(height, width) < 1:
+        raise StrategyError(f"an image size is (height, width) in whole pixels, got {image_size!r}")
+    return height, width
+
+
+def checked_images(images: npt.ArrayLike | None, n_images: int) -> Ints:
+    """(images,) a copy of the place of each image in its data set; 0, 1, 2, ... when none is given."""
+    index = np.arange(n_images) if images is None else np.asarray(images)
+    if index.shape != (n_images,) or index.dtype.kind not in "iu" or index.min(initial=0) < 0:
+        raise BallotsError(
+            f"expected one index, 0 or more, for each of {n_images} images, got {index.dtype} {index.shape}"
+        )
+    return read_only(index.astype(np.int64))
+
+
+def _checked_classes(n_classes: int) -> int:
+    try:
+        n = operator.index(n_classes)
+    except TypeError:
+        n = 0
+    if n < 2:
+        raise BallotsError(f"a classifier tells at least 2 classes apart, got n_classes={n_classes!r}")
+    return n
+
+
 def _checked(labels: npt.NDArray[Any], strategy: Strategy, image_size: ImageSize, n_classes: int) -> Ints:
     """The labels as (images, ablations, k) in the smallest type, once they are known to make sense."""
-    if n_classes < 2:
-        raise BallotsError(f"a classifier tells at least 2 classes apart, got n_classes={n_classes}")
-    if len(image_size) != 2 or min(image_size) < 1:
-        raise StrategyError(f"an image size is (height, width) in pixels, got {image_size}")
-    if labels.ndim not in (2, 3) or labels.dtype.kind not in "iu":
+    if labels.ndim not in (2, 3) or labels.dtype.kind not in "iu" or labels.shape[2:] == (0,):
         raise BallotsError(f"expected integer labels (images, ablations, k), got {labels.dtype} {labels.shape}")
     labels = labels.reshape(*labels.shape[:2], -1) if labels.size else labels.reshape(*labels.shape[:2], 1)
     n_ablations = strategy.n_ablations(image_size)

@@ -12,6 +12,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 import numpy.typing as npt
 
+from majorcert.errors import EvidenceError
 from majorcert.plurality import Ints
 from majorcert.threat import Bools, ImageSize, Patch
 
@@ -38,6 +39,17 @@ class Reach:
     """(placement rows,) the row of cells of each"""
     columns: Ints
     """(placement columns,) the column of cells of each"""
+
+    def __post_init__(self) -> None:
+        n_images, n_slots, n_rows, n_columns = self.members.shape
+        fits = self.listed.shape == (n_images, n_slots) and self.below.shape == (n_images, n_rows, n_columns)
+        ascending = (self.listed[:, 1:] > self.listed[:, :-1]) | (self.listed[:, 1:] == NO_LABEL)
+        indexed = all(
+            len(index) and index.min() >= 0 and index.max() < n
+            for index, n in ((self.rows, n_rows), (self.columns, n_columns))
+        )
+        if not (fits and ascending.all() and indexed and self.below.min(initial=0) >= 0):
+            raise EvidenceError("a reach lists each label once, ascending, with arrays that fit; see majorcert.Reach")
 
     def has(self, label: Ints) -> Bools:
         """(images, cell rows, cell columns): is the given label of each image in reach? NO_LABEL never is."""
@@ -70,7 +82,7 @@ class Reach:
     def spread(self, cells: Bools) -> Bools:
         """Cells to placements; an axis that has one cell for all placements stays 1 long and broadcasts."""
         for axis, index in ((1, self.rows), (2, self.columns)):
-            if cells.shape[axis] not in (1, len(index)):
+            if cells.shape[axis] > 1 and not np.array_equal(index, np.arange(cells.shape[axis])):
                 cells = cells.take(index, axis=axis)
         return cells
 

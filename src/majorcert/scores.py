@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from majorcert.ballots import Ballots
+from majorcert.ballots import Ballots, checked_images, checked_size, read_only
 from majorcert.errors import BallotsError, MajorcertError, StoreError
 from majorcert.plurality import Ints
 from majorcert.store import Store
@@ -50,20 +50,17 @@ class Scores:
         provenance: Mapping[str, Any] | None = None,
     ) -> None:
         strategy = read_strategy(strategy) if isinstance(strategy, str) else strategy
-        size = (int(image_size[0]), int(image_size[1]))
-        array = _checked(np.asarray(points), strategy, size)
-        index = np.arange(len(array)) if images is None else np.asarray(images, dtype=np.int64)
-        if index.shape != (len(array),):
-            raise BallotsError(f"expected one index for each of {len(array)} images, got shape {index.shape}")
-        if one < 1:
+        size = checked_size(image_size)
+        array = _checked(np.array(points), strategy, size)
+        if int(one) != one or one < 1:
             raise BallotsError(f"`one` is the number of points of a score of 1, so at least 1; got {one}")
         described = {"strategy": str(strategy), "image_size": list(size), "n_classes": array.shape[2]}
         self.__dict__.update(
-            points=array,
+            points=read_only(array),
             one=int(one),
             strategy=strategy,
             image_size=size,
-            images=index,
+            images=checked_images(images, len(array)),
             provenance={**(provenance or {}), **described, "scores_one": int(one)},
         )
 
@@ -115,7 +112,9 @@ class Scores:
         return len(self.points)
 
     def __getitem__(self, images: slice | Ints) -> "Scores":
-        part = object.__new__(Scores)
+        if not isinstance(images, slice) and np.ndim(images) != 1:
+            raise BallotsError(f"scores are taken by slice or index array, got {images!r}; for one image [i : i + 1]")
+        part = object.__new__(type(self))
         part.__dict__.update(self.__dict__, points=self.points[images], images=self.images[images])
         return part
 

@@ -49,14 +49,14 @@ class Store:
 
         with _explained(path, "write"):
             group = zarr.create_group(
-                str(path), attributes={"format": FORMAT, "version": VERSION, **attributes}, overwrite=False
+                str(path), attributes={**attributes, "format": FORMAT, "version": VERSION}, overwrite=False
             )
             for name, (shape, dtype) in arrays.items():
                 group.create_array(
                     name,
                     shape=shape,
                     dtype=dtype,
-                    chunks=(max(1, min(chunk, shape[0])), *shape[1:]),
+                    chunks=(_images_per_chunk(chunk, shape, np.dtype(dtype).itemsize), *shape[1:]),
                     fill_value=UNWRITTEN if np.dtype(dtype).kind == "i" else np.nan,
                     compressors=[ZstdCodec(level=9), Crc32cCodec()],
                     config={"write_empty_chunks": True},
@@ -166,6 +166,12 @@ def _is_group(path: str | Path) -> bool:
             return False
         raise
     return True
+
+
+def _images_per_chunk(wanted: int, shape: tuple[int, ...], item_bytes: int) -> int:
+    """As many as wanted, unless the chunk would be one that is refused when it is read."""
+    per_image = item_bytes * int(np.prod(shape[1:], dtype=np.int64))
+    return max(1, min(wanted, shape[0], MAX_CHUNK_BYTES // max(1, per_image)))
 
 
 @contextmanager

@@ -74,8 +74,11 @@ class Strategy(ABC):
 
     def touched(self, patch: Patch, image_size: ImageSize) -> Touched:
         """Which ablations each placement of the patch touches: those that share a pixel with it."""
-        height, width = image_size
-        return _touched(self, patch, (height, width))
+        n_tops, n_lefts = patch.n_placements(image_size)
+        rows, columns = self.visible(image_size)
+        return Touched(
+            rows=_share_a_pixel(rows, patch.height, n_tops), columns=_share_a_pixel(columns, patch.width, n_lefts)
+        )
 
     def _runs(self, n_pixels: int, image_size: ImageSize) -> Bools:
         """(starts, pixels): the run from each start, wrapping around the end."""
@@ -125,19 +128,16 @@ def strategy(spec: str) -> Strategy:
     return kinds[name](int(size), int(stride or 1))
 
 
-@lru_cache(maxsize=128)
-def _touched(strategy: Strategy, patch: Patch, image_size: ImageSize) -> Touched:
-    """Counted once for each question: it is asked again for every chunk of images."""
-    n_tops, n_lefts = patch.n_placements(image_size)
-    rows, columns = strategy.visible(image_size)
-    touched = Touched(
-        rows=_share_a_pixel(covered(patch.height, image_size[0], n_tops), rows),
-        columns=_share_a_pixel(covered(patch.width, image_size[1], n_lefts), columns),
-    )
-    touched.rows.flags.writeable = touched.columns.flags.writeable = False
-    return touched
-
-
-def _share_a_pixel(patch_pixels: Bools, visible_pixels: Bools) -> Bools:
+def _share_a_pixel(visible: Bools, patch_length: int, n_positions: int) -> Bools:
     """(placements, starts): does the patch at this placement cover a pixel that this run shows?"""
-    return np.asarray((patch_pixels[:, None, :] & visible_pixels[None, :, :]).any(axis=2))
+    return _counted(visible.tobytes(), visible.shape, patch_length, n_positions)
+
+
+@lru_cache(maxsize=256)
+def _counted(visible: bytes, shape: tuple[int, int], patch_length: int, n_positions: int) -> Bools:
+    """Counted once for the same regions and patch: it is asked again for every chunk of images."""
+    runs = np.frombuffer(visible, dtype=bool).reshape(shape)
+    patch_pixels = covered(patch_length, shape[1], n_positions)
+    shared = np.asarray((patch_pixels[:, None, :] & runs[None, :, :]).any(axis=2))
+    shared.flags.writeable = False
+    return shared

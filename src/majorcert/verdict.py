@@ -19,6 +19,7 @@ from majorcert.threat import Bools, Patch
 
 FORMAT = "majorcert-verdict"
 VERSION = 1
+ARGUMENTS = ("", "theorem1", "theorem2", "margin", "local")
 MAX_CELLS = 2**32
 """Placements of all images together; a file that declares more is refused before memory is taken."""
 
@@ -152,6 +153,8 @@ def summary(verdict: Verdict, truth: npt.ArrayLike) -> Summary:
 
 def _truth_of(verdict: Verdict, truth: npt.ArrayLike) -> npt.NDArray[Any]:
     labels = np.asarray(truth)
+    if labels.size and labels.dtype.kind not in "iu":
+        raise EvidenceError(f"true labels are whole numbers, got {labels.dtype}")
     if labels.shape != verdict.predicted.shape:
         raise EvidenceError(f"expected the true label of each of {len(verdict)} images, got shape {labels.shape}")
     return labels
@@ -176,6 +179,8 @@ def _from_rows(header: dict[str, Any], rows: list[dict[str, Any]]) -> Verdict:
     safe = None if shape is None else np.ones((len(rows), *shape), dtype=bool)
     witnesses: list[Witness | None] = []
     for i, row in enumerate(rows):
+        if type(row["certified"]) is not bool or type(row["predicted"]) is not int or row["by"] not in ARGUMENTS:
+            raise ValueError(f"row {i} is not one of a label, true or false, and an argument")
         if safe is not None and "safe" in row:
             safe[i] = _unpack(row["safe"], (shape[0], shape[1]))
         found = row.get("witness")

@@ -141,9 +141,12 @@ def _provenance(verdict: Verdict, evidence: Sequence[Ballots]) -> Check:
             expected, found = each.provenance.get(key), claimed.get(key)
             if expected != found:
                 differences.append(Difference(f"{key} of defender {place}", expected, found))
-        hashes = evidence[0].provenance.get("images_sha256"), each.provenance.get("images_sha256")
-        if None not in hashes and hashes[0] != hashes[1]:
-            differences.append(Difference(f"images_sha256 of evidence {place}, as of evidence 1", *hashes))
+        others = [other.provenance.get("images_sha256") for other in evidence[:place]]
+        hashes = [sha256 for sha256 in others if sha256 is not None]
+        if others[-1] is not None and others[-1] != hashes[0]:
+            differences.append(
+                Difference(f"images_sha256 of evidence {place}, as of those before", hashes[0], others[-1])
+            )
     return Check("provenance", len(evidence), tuple(differences))
 
 

@@ -69,6 +69,7 @@ class BallotsWriter:
 
     def write(self, images: slice, labels: npt.ArrayLike, scores: npt.NDArray[Any] | None = None) -> None:
         """Check and write the ballots of one chunk, with their scores when the store keeps them."""
+        self._check_chunk(images)
         part = Ballots(
             labels,
             strategy=self.template.strategy,
@@ -82,8 +83,18 @@ class BallotsWriter:
             )
         arrays: dict[str, npt.NDArray[Any]] = {"labels": _widened(part.labels, self.n_votes)}
         if scores is not None:
+            if scores.shape != (*part.labels.shape[:2], self.template.n_classes):
+                raise StoreError(f"{self.store.path}: expected the scores of these ballots, got shape {scores.shape}")
             arrays["scores"] = scores.astype(np.float16)
         self.store.write(images, arrays)
+
+    def _check_chunk(self, images: slice) -> None:
+        """A chunk is written whole, so that what is there can be told from what is not."""
+        labels = self.store.array("labels", "i", 3)
+        n_images, chunk = labels.shape[0], labels.chunks[0]
+        whole = slice(images.start, min(images.start + chunk, n_images))
+        if images.start % chunk or images.step not in (None, 1) or images.stop != whole.stop:
+            raise StoreError(f"{self.store.path}: chunks of {chunk} images are written whole, got {images}")
 
 
 def _widened(labels: Ints, n_votes: int) -> Ints:

@@ -73,9 +73,15 @@ def check_together(defenders: Sequence[Evidence]) -> None:
         for fact, (ours, theirs) in facts.items():
             if ours != theirs:
                 raise EvidenceError(f"defenders 1 and {place} have different {fact}: {ours} and {theirs}")
-        hashes = [defender.provenance.get("images_sha256") for defender in (first, other)]
-        if (None not in hashes and hashes[0] != hashes[1]) or not np.array_equal(first.images, other.images):
+        if not np.array_equal(first.images, other.images):
             raise EvidenceError(f"defenders 1 and {place} voted on different images; use evidence of one split")
+    named = {place: defender.provenance.get("images_sha256") for place, defender in enumerate(defenders, start=1)}
+    known = [place for place, sha256 in named.items() if sha256 is not None]
+    for place in known[1:]:
+        if named[place] != named[known[0]]:
+            raise EvidenceError(
+                f"defenders {known[0]} and {place} voted on different images; use evidence of one split"
+            )
 
 
 def _check_kind(defenders: Sequence[Evidence], reach: ReachKind) -> None:

@@ -55,7 +55,7 @@ class MaskedScores:
     threshold: float = 0.0
 
     def __post_init__(self) -> None:
-        if not 0 <= self.threshold < 1:
+        if not 0 <= self.threshold < 1 or self._share >= 1:
             raise EvidenceError(f"a masking threshold is a share of 0 or more and under 1, got {self.threshold}")
         self.mask.n_placements(self.image_size)
 
@@ -73,7 +73,7 @@ class MaskedScores:
 
     @property
     def provenance(self) -> Mapping[str, Any]:
-        return {**self.scores.provenance, "mask": str(self.mask), "mask_threshold": float(self.threshold)}
+        return {**self.scores.provenance, "mask": str(self.mask), "mask_threshold": str(self._share)}
 
     def __len__(self) -> int:
         return len(self.scores)
