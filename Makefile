@@ -4,10 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help demo test test-slow check bench browser setup clean
+.PHONY: help demo test test-slow check bench table browser setup clean
 
 help:
-	@echo "make demo       train, vote, certify and report on the embedded digits (about two minutes)"
+	@echo "make demo       train, vote, certify and report on the embedded digits (about a minute)"
 	@echo "make test       all quick tests"
 	@echo "make test-slow  the slow tests as well"
 	@echo "make check      formatting, lint and types"

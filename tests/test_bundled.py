@@ -1,6 +1,7 @@
 """The ensemble that comes with majorcert is the one that the published evidence is about."""
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -67,3 +68,15 @@ def test_predict_works_at_once(tmp_path: Path, ensemble: mc.Ensemble) -> None:
 def test_it_is_small_enough_to_come_along() -> None:
     folder = Path(mc.__file__).parent / "bundled" / "cifar10"
     assert sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) < 20e6
+
+
+def test_info_looks_at_the_weights_of_every_member(tmp_path: Path) -> None:
+    shutil.copytree(Path(mc.__file__).parent / "bundled" / "cifar10", tmp_path / "ensemble")
+    assert CliRunner().invoke(app, ["info", str(tmp_path / "ensemble")]).exit_code == 0
+    weights = tmp_path / "ensemble" / "columns-6" / "weights.safetensors"
+    raw = bytearray(weights.read_bytes())
+    raw[-1] ^= 1
+    weights.write_bytes(raw)
+    done = CliRunner().invoke(app, ["info", str(tmp_path / "ensemble")])
+    assert done.exit_code == 1
+    assert "weights are not the ones that defender.json is about" in done.output

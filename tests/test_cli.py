@@ -186,7 +186,9 @@ def test_truth_is_found_given_or_done_without(evidence: list[Path], data: Path, 
     certify = ("certify", tmp_path / "e.zarr", "--patch", "1", "--truth")
     assert "of other images" in refused(*certify, tmp_path / "other.json")
     np.save(tmp_path / "few.npy", np.zeros(5, dtype=int))
-    assert "cannot be read as the true labels of 100 images" in refused(*certify, tmp_path / "few.npy")
+    assert "has 5 labels, the evidence is of images up to number 99" in refused(*certify, tmp_path / "few.npy")
+    np.save(tmp_path / "far.npy", np.full(100, 77))
+    assert "got 77 to 77" in refused(*certify, tmp_path / "far.npy")
 
 
 def test_certify_and_info_need_no_torch(evidence: list[Path]) -> None:

@@ -142,6 +142,9 @@ def test_questions_that_make_no_sense() -> None:
         mc.majorcert([ballots], mc.Patch(1), reach="loose")
     with pytest.raises(mc.EvidenceError, match="bound is 'margin' or 'local', got 'global'"):
         mc.drs(ballots, mc.Patch(1), bound="global")
+    for judge in (lambda: mc.majorcert([ballots], 5), lambda: mc.drs(ballots, 5)):
+        with pytest.raises(mc.PatchError, match=r"expected a patch such as Patch\(5\) or Patch\(3, 7\), got 5"):
+            judge()
     for judge in (lambda: mc.majorcert([ballots], mc.Patch(9, 1)), lambda: mc.drs(ballots, mc.Patch(9, 1))):
         with pytest.raises(mc.PatchError, match="a 9x1 patch does not fit in a 8x8 image"):
             judge()

@@ -27,7 +27,9 @@ class Patch:
             try:
                 sides.append(operator.index(side))
             except TypeError:
-                raise PatchError(f"a patch is measured in whole pixels, got {side!r}; write Patch(5)") from None
+                raise PatchError(
+                    f"a patch is measured in whole pixels, got {side!r}; write Patch(5) or Patch(3, 7)"
+                ) from None
         if min(sides) < 1:
             raise PatchError(f"a patch has at least one pixel, got {sides[0]}x{sides[1]}; give sizes of 1 or more")
         object.__setattr__(self, "height", sides[0])
@@ -53,6 +55,12 @@ class Patch:
                 "give the size in pixels of the image the votes were cast on"
             )
         return height - self.height + 1, width - self.width + 1
+
+
+def check_patch(patch: Patch) -> None:
+    """Refuse what is no patch, such as a plain number."""
+    if not isinstance(patch, Patch):
+        raise PatchError(f"expected a patch such as Patch(5) or Patch(3, 7), got {patch!r}")
 
 
 def covered(length: int, n_pixels: int, n_positions: int) -> Bools:

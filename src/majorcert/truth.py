@@ -52,7 +52,13 @@ def read_truth(path: str | Path, evidence: Evidence) -> Ints:
             labels = np.asarray(raw["labels"])
         if labels.ndim != 1 or labels.dtype.kind not in "iu":
             raise StoreError(f"{path}: expected one whole number for each image, got {labels.dtype} {labels.shape}")
+        if len(labels) <= evidence.images.max(initial=-1):
+            raise StoreError(
+                f"{path}: has {len(labels)} labels, the evidence is of images up to number {evidence.images.max()}"
+            )
         chosen: Ints = labels[evidence.images].astype(np.int64)
+        if chosen.size and (chosen.min() < 0 or chosen.max() >= evidence.n_classes):
+            raise StoreError(f"{path}: labels are 0 to {evidence.n_classes - 1}, got {chosen.min()} to {chosen.max()}")
     except (OSError, ValueError, TypeError, KeyError, IndexError) as error:
         raise StoreError(f"{path}: cannot be read as the true labels of {len(evidence)} images ({error})") from None
     return chosen

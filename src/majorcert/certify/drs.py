@@ -9,7 +9,7 @@ from majorcert.ballots import Ballots
 from majorcert.certify.majority import majorcert
 from majorcert.errors import EvidenceError
 from majorcert.reach import Evidence
-from majorcert.threat import Patch
+from majorcert.threat import Patch, check_patch
 from majorcert.verdict import Verdict
 
 DrsBound = Literal["margin", "local"]
@@ -22,6 +22,7 @@ def drs(ballots: Evidence, patch: Patch, *, bound: DrsBound = "margin") -> Verdi
     winner and give them all to one rival, and every rival is checked. "margin" assumes at once, for every rival, the
     most ablations that any placement touches; "local" looks at each placement, and is never weaker.
     """
+    check_patch(patch)
     if bound not in get_args(DrsBound):
         raise EvidenceError(f"bound is 'margin' or 'local', got {bound!r}")
     if bound == "local":

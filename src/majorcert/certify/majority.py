@@ -8,7 +8,7 @@ import numpy as np
 from majorcert.certify.contest import Contest, ReachKind
 from majorcert.errors import EvidenceError
 from majorcert.reach import Evidence
-from majorcert.threat import Bools, Patch
+from majorcert.threat import Bools, Patch, check_patch
 from majorcert.verdict import Verdict, Witness
 
 CHUNK_BYTES = 2**22
@@ -23,7 +23,7 @@ def majorcert(defenders: Sequence[Evidence], patch: Patch, *, reach: ReachKind =
     "exact" takes for ballots the smallest true reach, "paper" the larger one of the paper's Definition 1.
     """
     check_together(defenders)
-    _check_kind(defenders, reach)
+    _check_question(defenders, patch, reach)
     predicted = [np.zeros(0, dtype=np.int64)]
     alone = [np.zeros(0, dtype=bool)]
     safe = [np.ones((0, *patch.n_placements(defenders[0].image_size)), dtype=bool)]
@@ -54,7 +54,7 @@ def majorcert(defenders: Sequence[Evidence], patch: Patch, *, reach: ReachKind =
 def safe_placements(defenders: Sequence[Evidence], patch: Patch, *, reach: ReachKind = "exact") -> Bools:
     """(images, placement rows, placement columns) the `safe` of `majorcert`'s verdict, without its reasons."""
     check_together(defenders)
-    _check_kind(defenders, reach)
+    _check_question(defenders, patch, reach)
     none = np.ones((0, *patch.n_placements(defenders[0].image_size)), dtype=bool)
     return np.concatenate([none, *(Contest.of(some, patch, reach).safe() for some in _chunks(defenders, patch))])
 
@@ -84,7 +84,8 @@ def check_together(defenders: Sequence[Evidence]) -> None:
             )
 
 
-def _check_kind(defenders: Sequence[Evidence], reach: ReachKind) -> None:
+def _check_question(defenders: Sequence[Evidence], patch: Patch, reach: ReachKind) -> None:
+    check_patch(patch)
     if reach not in get_args(ReachKind):
         raise EvidenceError(f"reach is 'exact' or 'paper', got {reach!r}")
     for defender in defenders:

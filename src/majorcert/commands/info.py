@@ -30,14 +30,14 @@ def info(
             shown = value if isinstance(value, str) else reader.dumps(value)
             typer.echo(f"{name}: {shown if len(shown) <= 300 else shown[:297] + '...'}")
     if facts.get("weights") == "DAMAGED":
-        complain(f"{file}: the weights are not the ones that defender.json is about")
+        complain(f"{file}: weights are not the ones that defender.json is about")
         raise typer.Exit(1)
 
 
 def describe(path: Path) -> dict[str, Any]:
     """The facts about an artifact, by name."""
     if (path / "ensemble.json").is_file():
-        return {"is": "an ensemble", **_without(_read(path / "ensemble.json"), "format")}
+        return _ensemble(path)
     if (path / "defender.json").is_file():
         return _defender(path)
     if (path / "checkpoint.json").is_file():
@@ -52,6 +52,7 @@ def describe(path: Path) -> dict[str, Any]:
             "patch": str(verdict.patch),
             "images": len(verdict),
             "certified": int(verdict.certified.sum()),
+            "strategies": [str(defender.get("strategy", "?")) for defender in verdict.defenders],
             "defenders": [dict(defender) for defender in verdict.defenders],
         }
     if path.suffix == ".json" and path.is_file():
@@ -60,6 +61,15 @@ def describe(path: Path) -> dict[str, Any]:
             return {"is": "true labels", **_without(raw, "format", "labels"), "images": len(raw.get("labels", []))}
     what = "no such file or folder" if not path.exists() else "not an artifact of majorcert"
     raise StoreError(f"{path}: {what}; give a run folder, an ensemble, an evidence store, a verdict or a truth file")
+
+
+def _ensemble(path: Path) -> dict[str, Any]:
+    facts = _without(_read(path / "ensemble.json"), "format")
+    names = [name for name in facts.get("members", []) if isinstance(name, str) and Path(name).name == name]
+    members = {name: _defender(path / name) for name in names}
+    whole = all(member["weights"] == "as recorded" for member in members.values())
+    strategies = [member.get("strategy") for member in members.values()]
+    return {"is": "an ensemble", "weights": "as recorded" if whole else "DAMAGED", **facts, "strategies": strategies}
 
 
 def _defender(path: Path) -> dict[str, Any]:

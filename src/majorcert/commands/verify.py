@@ -1,6 +1,7 @@
 """`majorcert verify`: a verdict and its evidence to an audit. Needs torch only for images and weights."""
 
 import hashlib
+import secrets
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,7 +11,7 @@ from typer.core import TyperCommand
 
 from majorcert.ballots import Ballots
 from majorcert.commands.options import DataDir, Device, Json, SkipBad, SplitSeed
-from majorcert.commands.terminal import bar, complain, say_json, say_table
+from majorcert.commands.terminal import bar, complain, remark, say_json, say_table
 from majorcert.errors import DataError, EvidenceError
 from majorcert.verdict import Verdict
 from majorcert.verify import Check, Difference, check_ballots, sampled
@@ -40,7 +41,9 @@ def verify(
     verdict: Annotated[Path, typer.Argument(help="A verdict that `majorcert certify` wrote.")],
     evidence: Annotated[list[str], typer.Option(help="The stores that it was made from, in the same order.")],
     sample: Annotated[str, typer.Option(help="How many images to judge anew, by lot, or 'all'.")] = "20",
-    seed: Annotated[int, typer.Option(help="Chooses them.")] = 0,
+    seed: Annotated[
+        int | None, typer.Option(help="Draws the same images again; by default other ones each time.")
+    ] = None,
     images: Annotated[
         str | None, typer.Option(help="Hash these images: 'digits', 'cifar10', an image folder or an .npz file.")
     ] = None,
@@ -67,7 +70,8 @@ def verify(
         raise DataError("weights are checked by voting on images anew; give the images too, with --images")
     judged = Verdict.load(verdict)
     stores = [Ballots.load(store) for store in evidence]
-    rows = sampled(len(judged), n_wanted, seed)
+    lot = secrets.randbelow(2**31) if seed is None else seed  # nobody can know which rows will be looked at
+    rows = sampled(len(judged), n_wanted, lot)
     with bar("judging anew") as shown:
         checks = verify_verdict(judged, stores, rows, lambda done: shown.show(done, len(rows), "images"))
     n_near = 0
@@ -82,6 +86,10 @@ def verify(
                 check, n_here = _votes(defender, store, pictures, [row for row in rows if row < len(store)], near)
                 checks.append(check)
                 n_near += n_here
+    if len(rows) < len(judged):
+        remark(
+            f"judged anew: {len(rows)} of {len(judged)} images, by lot (--seed {lot}); --sample all judges every one"
+        )
     _say(judged, checks, [int(judged.images[row]) for row in rows], n_near if weights else None, json)
 
 
@@ -198,3 +206,4 @@ def _say(verdict: Verdict, checks: list[Check], sample: list[int], n_near: int |
         complain(f"and {len(differences) - SHOWN} more differences")
     if differences:
         raise typer.Exit(1)
+    remark("no difference found")
