@@ -105,7 +105,7 @@ def test_evidence_with_scores_adds_pg_drs(tmp_path: Path) -> None:
     done("report", store, "--patch", "1", "-o", out := tmp_path / "page.html")
     share = patchguard(Scores.load(store), mc.Patch(1)).certified.mean()
     assert 0 < share < 1
-    row = rf"<td>pg-drs</td>\s*<td class=\"number\">{share:.1%}</td>"
+    row = rf"<td>PG-DRS</td>\s*<td class=\"number\">{share:.1%}</td>"
     assert re.search(row, out.read_text(encoding="utf-8"))
 
 
