@@ -9,7 +9,8 @@ import torch
 from torch import nn
 
 from majorcert.errors import ModelError
-from majorcert.nets.models import ModelConfig, average, build, folded, small
+from majorcert.nets.folded import folded
+from majorcert.nets.models import ModelConfig, average, build, small
 from majorcert.nets.resnet import resnet
 
 TINY = ModelConfig("resnet", 5, 3, width=4, blocks=(1, 1), strides=(1, 2))
@@ -96,6 +97,23 @@ def test_folding_keeps_the_function_and_the_original(config: ModelConfig) -> Non
     assert not any(isinstance(module, nn.BatchNorm2d) for module in lean.modules())
     torch.testing.assert_close(lean(views), before, rtol=1e-4, atol=1e-5)
     assert torch.equal(model(views), before)
+    with torch.no_grad():
+        torch.testing.assert_close(lean(views), before, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_one_kernel_or_three_give_the_same_on_cuda(dtype: torch.dtype) -> None:
+    """Without gradients convolution, shortcut and ReLU are one kernel; with gradients they are three."""
+    lean = folded(build(ModelConfig("resnet", 5, 3, width=8))).to("cuda", dtype, memory_format=torch.channels_last)  # type: ignore[call-overload]
+    views = random_views(16, 5, 12, 12).to("cuda", dtype).contiguous(memory_format=torch.channels_last)
+    three = lean(views)
+    with torch.inference_mode(), torch.backends.cudnn.flags(enabled=True, deterministic=True, allow_tf32=False):
+        one = lean(views)
+    assert three.requires_grad
+    assert not one.requires_grad
+    tolerance = 1e-4 if dtype == torch.float32 else 5e-2
+    torch.testing.assert_close(one, three, rtol=tolerance, atol=tolerance)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ A `ModelConfig` and the weights rebuild a network exactly; there is no other sta
 are (0 to 1, coordinates -1 to 1) and logits come out; the first batch normalisation does the scaling.
 """
 
-import copy
 import importlib
 import math
 from collections.abc import Mapping
@@ -15,7 +14,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812 (the name that every user of torch knows)
-from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from majorcert.errors import ModelError
 from majorcert.nets.resnet import Stride, resnet
@@ -107,21 +105,6 @@ class Average(nn.Module):
     def forward(self, views: Tensor) -> Tensor:
         each = torch.stack([F.log_softmax(member(views).float(), dim=1) for member in self.members])
         return each.logsumexp(dim=0) - math.log(len(self.members))
-
-
-def folded(model: nn.Module) -> nn.Module:
-    """A copy for voting, in eval mode, with each batch normalisation folded into the convolution before it.
-
-    The same function up to rounding, with fewer passes over memory.
-    """
-    model = copy.deepcopy(model).eval()
-    for sequence in [module for module in model.modules() if isinstance(module, nn.Sequential)]:
-        for k in range(len(sequence) - 1):
-            convolution, normalisation = sequence[k], sequence[k + 1]
-            if isinstance(convolution, nn.Conv2d) and isinstance(normalisation, nn.BatchNorm2d):
-                sequence[k] = fuse_conv_bn_eval(convolution, normalisation)
-                sequence[k + 1] = nn.Identity()
-    return model
 
 
 def _checked_members(config: ModelConfig) -> tuple[ModelConfig, ...]:

@@ -17,7 +17,8 @@ from torch import Tensor, nn
 
 from majorcert.errors import BallotsError, ModelError
 from majorcert.nets.device import usable_device
-from majorcert.nets.models import ModelConfig, folded
+from majorcert.nets.folded import folded
+from majorcert.nets.models import ModelConfig
 from majorcert.nets.threshold import most_votes, votes_of
 from majorcert.nets.views import Cutter, View, in_channels, to_unit
 from majorcert.strategies import Strategy
