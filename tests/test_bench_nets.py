@@ -22,8 +22,8 @@ def bench() -> ModuleType:
     return module
 
 
-def test_what_a_gpu_runs_also_runs_on_a_cpu(bench: ModuleType) -> None:
-    found = bench.on_device("cpu", 2, 2, compile=(False,))
+def test_what_a_gpu_runs_also_runs_on_a_cpu(bench: ModuleType, tmp_path: Path) -> None:
+    found = bench.on_device("cpu", 2, 2, str(tmp_path), compile=(False,))
     assert found.pop("bitwise equal scores") == {"alone": True, "in another order": True}
     assert found.pop("device") == "cpu"
     assert {name.split(",")[0] for name in found} == {

@@ -7,7 +7,7 @@ chunk tells what was damaged since.
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,8 @@ class Store:
     path: str
     group: Any
     """the zarr.Group behind it"""
+    _arrays: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    """the zarr.Arrays that were opened, so that their declarations are read once"""
 
     @classmethod
     def create(
@@ -83,7 +85,9 @@ class Store:
             with replacing(path, first_wins=True) as beside:
                 cls.create(beside, arrays, attributes, chunk)
         store = cls.open(path, writable=True)
-        found = {name: (array.shape, array.dtype) for name, array in store.group.arrays()}
+        with _explained(path, "read"):
+            store._arrays.update(store.group.arrays())
+        found = {name: (array.shape, array.dtype) for name, array in store._arrays.items()}
         wanted = {name: (tuple(shape), np.dtype(dtype)) for name, (shape, dtype) in arrays.items()}
         differing = sorted(
             key for key in {*store.attributes, *attributes} if store.attributes.get(key) != attributes.get(key)
@@ -115,8 +119,7 @@ class Store:
 
     def array(self, name: str, kind: str, n_axes: int) -> Any:
         """The zarr.Array of that name, after its declared type and sizes were checked."""
-        with _explained(self.path, "read"):
-            array = self.group.get(name)
+        array = self._opened(name)
         if array is None or not hasattr(array, "shape"):
             raise StoreError(f"{self.path}: damaged, its array {name!r} is missing")
         if array.dtype.kind != kind or array.ndim != n_axes or array.chunks[1:] != array.shape[1:]:
@@ -124,6 +127,12 @@ class Store:
         if np.prod([float(n) for n in array.chunks]) * array.dtype.itemsize > MAX_CHUNK_BYTES:
             raise StoreError(f"{self.path}: refused, {name!r} declares chunks of over {MAX_CHUNK_BYTES} bytes")
         return array
+
+    def _opened(self, name: str) -> Any:
+        if name not in self._arrays:
+            with _explained(self.path, "read"):
+                self._arrays[name] = self.group.get(name)
+        return self._arrays[name]
 
     def __contains__(self, name: str) -> bool:
         return name in self.group
@@ -146,7 +155,7 @@ class Store:
         """Write one or several whole chunks. `labels` goes last: where they are, everything is."""
         with _explained(self.path, "write"):
             for name in sorted(arrays, key="labels".__eq__):
-                self.group[name][images] = arrays[name]
+                self._opened(name)[images] = arrays[name]
 
     def read(self, name: str, images: slice, *, kind: str, n_axes: int) -> Array:
         """A part of an array, as it is on disk."""
