@@ -1,9 +1,9 @@
 """How ballots differ between set-ups: python benchmarks/bench_numerics.py cifar10 cifar10 --images 100 [--cuda].
 
 The same networks vote on the same images in several ways: float32 and bfloat16, eager and compiled, in tiles of several
-sizes, on one thread and on two, and with --cuda on a GPU. Each set-up is compared with float32 on a CPU, and with --cuda
-also with what a GPU does unless told otherwise (bfloat16). A ballot that was solid at 1e-3 must not differ where no
-score of it moved by more than 1e-3; the last column counts those that do, and has to be 0.
+sizes, on one thread and on two, and with --cuda on a GPU. Each set-up is compared with float32 on a CPU, and with
+--cuda also with what a GPU does unless told otherwise (bfloat16). A ballot that was solid at 1e-3 must not differ
+where no score of it moved by more than 1e-3; the last column counts those that do, and has to be 0.
 """
 
 import argparse
@@ -172,7 +172,7 @@ def table(results: Sequence[Compared]) -> Table:
     for name in ("set-up", "against"):
         drawn.add_column(name)
     columns = ["largest move", *(f"moved > {t:g}" for t in TOLERANCES), "ballots differ"]
-    columns += [*(f"of them solid at {t:g}" for t in TOLERANCES), "labels differ", "contradictions"]
+    columns += [*(f"solid at {t:g}" for t in TOLERANCES), "labels differ", "contradictions"]
     for name in columns:
         drawn.add_column(name, justify="right")
     for each in results:

@@ -15,7 +15,7 @@ from majorcert.errors import BallotsError
 Halves = npt.NDArray[np.float16]
 
 LEAST, MOST = 2.0**-14, 1.875 * 2.0**15
-"""Distances under the first are kept as 0, those over the second as the second."""
+"""Distances under the first are kept as 0, and those over the second as if they were that."""
 COARSE = -(2**20)
 """As a mask, it clears all but the first three of the 23 bits that float32 has after the leading one."""
 

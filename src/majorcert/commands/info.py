@@ -91,7 +91,7 @@ def _evidence(path: Path) -> dict[str, Any]:
     if "distance" in store:
         distance = store.read("distance", slice(None), kind="f", n_axes=2)
         n_fragile = int((distance <= np.float64(FRAGILE)).sum())
-        facts["fragile"] = f"{n_fragile} of {distance.size} ballots change if scores move by {FRAGILE}"
+        facts["fragile"] = f"{n_fragile} of {distance.size} ballots could change if every score moved by {FRAGILE}"
     return {**facts, **store.attributes}
 
 
