@@ -1,7 +1,7 @@
 """Cases that the core and the oracle both judge: the same votes, once as arrays and once as sets."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -23,29 +23,47 @@ class Case:
     votes: tuple[tuple[tuple[oracle.Ballot, ...], ...], ...]
     """defender, image, ablation: the labels voted for"""
     patch: tuple[int, int]
+    fragile: tuple[tuple[frozenset[int], ...], ...] = ()
+    """defender, image: the ablations whose ballots are fragile; () when nothing is known of that"""
 
     @property
     def n_images(self) -> int:
         return len(self.votes[0])
 
     def ballots(self) -> list[mc.Ballots]:
-        """The evidence of each defender, as the core takes it."""
-        return [
-            mc.Ballots(
-                padded(votes, self.n_classes),
-                strategy=mc.strategy(spec),
-                image_size=self.image_size,
-                n_classes=self.n_classes,
-            )
-            for spec, votes in zip(self.specs, self.votes, strict=True)
-        ]
+        """The evidence of each defender, as the core takes it; with a tolerance if any ballots may be fragile."""
+        found = []
+        for a, (spec, votes) in enumerate(zip(self.specs, self.votes, strict=True)):
+            labels = padded(votes, self.n_classes)
+            about = {"strategy": spec, "image_size": self.image_size, "n_classes": self.n_classes}
+            if not self.fragile:
+                found.append(mc.Ballots(labels, **about))
+                continue
+            distance = np.full(labels.shape[:2], 0.5)
+            for i, numbers in enumerate(self.fragile[a]):
+                distance[i, list(numbers)] = 0.1
+            found.append(mc.Ballots(labels, **about, distance=distance).tolerating(0.2))
+        return found
 
     def defenders(self, image: int) -> list[oracle.Defender]:
         """The same evidence for one image, as the oracle takes it."""
         return [
-            oracle.Defender(spec, self.image_size, self.n_classes, votes[image])
-            for spec, votes in zip(self.specs, self.votes, strict=True)
+            oracle.Defender(spec, self.image_size, self.n_classes, votes[image], self.fragile_of(a, image))
+            for a, (spec, votes) in enumerate(zip(self.specs, self.votes, strict=True))
         ]
+
+    def fragile_of(self, defender: int, image: int) -> frozenset[int]:
+        return self.fragile[defender][image] if self.fragile else frozenset()
+
+    def shaken(self, seed: int) -> "Case":
+        """The same case with some fragile ballots: of some images none, of others up to a third."""
+        random = np.random.default_rng(seed)
+        fragile = []
+        for votes in self.votes:
+            share = random.choice([0.0, 0.1, 0.2, 0.35], size=len(votes))
+            marks = random.random((len(votes), len(votes[0]))) < share[:, None]
+            fragile.append(tuple(frozenset(np.flatnonzero(image).tolist()) for image in marks))
+        return replace(self, fragile=tuple(fragile))
 
     def reach_sets(self, reach: Reach) -> dict[tuple[int, int, int], set[int]]:
         """The labels in reach for each image, top and left, asked for one by one."""

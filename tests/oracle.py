@@ -17,12 +17,13 @@ Size = tuple[int, int]
 
 @dataclass(frozen=True)
 class Defender:
-    """One strategy and the ballots that its ablations cast on one clean image."""
+    """One strategy and the ballots that its ablations cast on one clean image; fragile ones may become any other."""
 
     spec: str
     image_size: Size
     n_classes: int
     ballots: tuple[Ballot, ...]
+    fragile: frozenset[int] = frozenset()
 
     def counts(self) -> Counts:
         return count(self.ballots, self.n_classes)
@@ -33,15 +34,19 @@ class Defender:
     def touched(self, patch: Size, placement: Size) -> frozenset[int]:
         return touched(self.spec, self.image_size, patch)[placement]
 
+    def rewritable(self, patch: Size, placement: Size) -> frozenset[int]:
+        """The ablations whose ballot may become any other one: touched by the patch, or fragile, or both."""
+        return self.touched(patch, placement) | self.fragile
+
     def kept(self, patch: Size, placement: Size) -> Counts:
-        """The votes of the ablations that the patch does not touch."""
-        hit = self.touched(patch, placement)
+        """The votes of the ablations that stay as they are."""
+        hit = self.rewritable(patch, placement)
         return count((ballot for i, ballot in enumerate(self.ballots) if i not in hit), self.n_classes)
 
     def rewritten(self, new: dict[int, Ballot]) -> "Defender":
         """The defender after an attack that makes these ablations cast these ballots."""
         ballots = tuple(new.get(i, ballot) for i, ballot in enumerate(self.ballots))
-        return Defender(self.spec, self.image_size, self.n_classes, ballots)
+        return Defender(self.spec, self.image_size, self.n_classes, ballots, self.fragile)
 
 
 # ---- pixels ----
@@ -137,19 +142,21 @@ def reach_by_rewriting(kept: Counts, n_touched: int) -> frozenset[int]:
 
 
 def flips_by_rewriting(defenders: Sequence[Defender], patch: Size, placement: Size) -> bool:
-    """Does any rewrite of the touched ballots of any defenders change the ensemble's label?
+    """Does any rewrite of the touched and fragile ballots of any defenders change the ensemble's label?
 
     The ballots of two defenders are rewritten independently, so what they can be made to say is combined freely.
     """
     n_classes = defenders[0].n_classes
-    outputs = [reach_by_rewriting(one.kept(patch, placement), len(one.touched(patch, placement))) for one in defenders]
+    outputs = [
+        reach_by_rewriting(one.kept(patch, placement), len(one.rewritable(patch, placement))) for one in defenders
+    ]
     return any(majority(said, n_classes) != ensemble_label(defenders) for said in product(*outputs))
 
 
 def attacked(defenders: Sequence[Defender], patch: Size, placement: Size) -> Iterator[list[Defender]]:
     """The ensemble after each attack at the placement, ballot by ballot: affordable for very few touched ballots."""
     subsets = all_ballots(defenders[0].n_classes)
-    hit = [(a, i) for a, one in enumerate(defenders) for i in sorted(one.touched(patch, placement))]
+    hit = [(a, i) for a, one in enumerate(defenders) for i in sorted(one.rewritable(patch, placement))]
     for new in product(subsets, repeat=len(hit)):
         changes: list[dict[int, Ballot]] = [{} for _ in defenders]
         for (a, i), ballot in zip(hit, new, strict=True):
@@ -167,7 +174,7 @@ def ensemble_label(defenders: Sequence[Defender]) -> int:
 def reach_exact(defender: Defender, patch: Size, placement: Size) -> frozenset[int]:
     """c is in reach iff its upper bound beats the lower bound of every other label."""
     lower = defender.kept(patch, placement)
-    t = len(defender.touched(patch, placement))
+    t = len(defender.rewritable(patch, placement))
     labels = range(defender.n_classes)
     return frozenset(c for c in labels if all(beats(c, lower[c] + t, k, lower[k]) for k in labels if k != c))
 
@@ -175,7 +182,7 @@ def reach_exact(defender: Defender, patch: Size, placement: Size) -> frozenset[i
 def reach_paper(defender: Defender, patch: Size, placement: Size) -> frozenset[int]:
     """Definition 1: the clean label, and every label whose upper bound beats the clean label's lower bound."""
     lower = defender.kept(patch, placement)
-    t = len(defender.touched(patch, placement))
+    t = len(defender.rewritable(patch, placement))
     g = defender.label()
     malicious = {c for c in range(defender.n_classes) if c != g and lower[g] < lower[c] + t + (g > c)}
     return frozenset(malicious | {g})
@@ -185,10 +192,13 @@ REACH = {"exact": reach_exact, "paper": reach_paper}
 
 
 def margin(defender: Defender, patch: Size) -> bool:
-    """Does the clean margin outlast the most ablations that any placement touches, changed twice over?"""
-    n, g = defender.counts(), defender.label()
+    """Does the margin of solid ballots outlast the most ablations that any placement touches, changed twice over,
+    and every fragile ballot given to the rival?"""
+    solid = (ballot for i, ballot in enumerate(defender.ballots) if i not in defender.fragile)
+    n, g = count(solid, defender.n_classes), defender.label()
     most = max(len(defender.touched(patch, placement)) for placement in placements(patch, defender.image_size))
-    return n[g] >= 2 * most + max(n[c] + (g > c) for c in range(defender.n_classes) if c != g)
+    handicap = 2 * most + len(defender.fragile)
+    return n[g] >= handicap + max(n[c] + (g > c) for c in range(defender.n_classes) if c != g)
 
 
 def local(defender: Defender, patch: Size) -> bool:

@@ -1,7 +1,8 @@
 """Soundness and completeness on tiny cases: every placement, every rewrite of the touched ballots, both verdicts.
 
 Certified with the exact reach holds if and only if no rewrite flips the ensemble's label; certified by the margin,
-by the local bound or with the paper's reach means that none does.
+by the local bound or with the paper's reach means that none does. Fragile ballots, where there are any, are
+rewritten as well, wherever the patch is.
 """
 
 from collections import Counter
@@ -73,7 +74,7 @@ def count_ties(case: Case, literal: list[oracle.Defender], seen: Counter[str]) -
         seen["ballot of several labels"] += any(len(ballot) > 1 for ballot in one.ballots)
         for place in case.placements():
             kept, g = one.kept(case.patch, place), one.label()
-            n_touched = len(one.touched(case.patch, place))
+            n_touched = len(one.rewritable(case.patch, place))
             seen["tie of bounds"] += any(kept[c] + n_touched == kept[g] for c in range(case.n_classes) if c != g)
     seen["whole image"] += case.patch == case.image_size
 
@@ -105,6 +106,28 @@ def test_certified_iff_no_rewrite_flips_the_label(n_classes: int, n_defenders: i
     assert seen["tie of defenders"] >= (10 if can_tie else 0), seen
 
 
+@pytest.mark.parametrize("n_classes", [2, 3, 4])
+@pytest.mark.parametrize("n_defenders", [1, 2, 3])
+def test_certified_iff_no_rewrite_of_fragile_ballots_flips_the_label(n_classes: int, n_defenders: int) -> None:
+    seen: Counter[str] = Counter()
+    about = {"n_classes": n_classes, "n_defenders": n_defenders, "image_sizes": IMAGE_SIZES[n_classes]}
+    for number in range(60):
+        seed = 50_000 + 1_000 * n_classes + 100 * n_defenders + number
+        plain = draw_case(seed, **about, n_images=N_IMAGES)
+        case = plain.shaken(seed)
+        judge(case, seen)
+        before, after = (mc.majorcert(each.ballots(), mc.Patch(*case.patch)) for each in (plain, case))
+        assert (after.safe <= before.safe).all()
+        assert (after.predicted == before.predicted).all()
+        seen["lost"] += int((before.certified & ~after.certified).sum())
+        without = [not any(case.fragile_of(a, i) for a in range(n_defenders)) for i in range(N_IMAGES)]
+        assert (after.safe[without] == before.safe[without]).all()
+        seen["certified with fragile ballots"] += int((after.certified & ~np.array(without)).sum())
+    for method in ("exact", "paper", "margin", "local"):
+        assert min(seen[f"{method} True"], seen[f"{method} False"]) >= 20, seen
+    assert min(seen["lost"], seen["certified with fragile ballots"]) >= 10, seen
+
+
 SMALLEST = [
     (("columns:1",), (1, 3), (1, 1)),
     (("columns:2",), (1, 4), (1, 1)),
@@ -121,6 +144,35 @@ def test_ballot_by_ballot(specs: tuple[str, ...], image_size: tuple[int, int], p
     seen: Counter[bool] = Counter()
     votes = draw_votes(np.random.default_rng(7), specs, image_size, n_classes=2, n_images=12)
     case = Case(specs, image_size, 2, votes, patch)
+    verdict = mc.majorcert(case.ballots(), mc.Patch(*patch))
+    for i in range(case.n_images):
+        literal = case.defenders(i)
+        for top, left in case.placements():
+            outcomes = {oracle.ensemble_label(after) for after in oracle.attacked(literal, patch, (top, left))}
+            safe = outcomes == {oracle.ensemble_label(literal)}
+            assert verdict.safe[i, top, left] == safe, (case, i, top, left)
+            seen[safe] += 1
+    assert min(seen[True], seen[False]) >= 3, seen
+
+
+@pytest.mark.parametrize(
+    ("specs", "image_size", "patch"),
+    [
+        (("columns:1",), (1, 4), (1, 1)),
+        (("columns:2",), (1, 6), (1, 1)),
+        (("columns:1/2",), (1, 9), (1, 2)),
+        (("rows:1", "columns:1"), (3, 4), (1, 1)),
+    ],
+)
+def test_ballot_by_ballot_with_a_fragile_one(
+    specs: tuple[str, ...], image_size: tuple[int, int], patch: tuple[int, int]
+) -> None:
+    """Every rewrite of the touched ballots, together with every one of a fragile ballot of the first defender."""
+    seen: Counter[bool] = Counter()
+    votes = draw_votes(np.random.default_rng(8), specs, image_size, n_classes=2, n_images=12)
+    n_ablations = len(votes[0][0])
+    first = tuple(frozenset([i % n_ablations]) for i in range(12))
+    case = Case(specs, image_size, 2, votes, patch, (first, *[(frozenset(),) * 12] * (len(specs) - 1)))
     verdict = mc.majorcert(case.ballots(), mc.Patch(*patch))
     for i in range(case.n_images):
         literal = case.defenders(i)

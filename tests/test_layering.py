@@ -19,6 +19,7 @@ CORE = [
     "reach",
     "tally",
     "atomic",
+    "distance",
     "store",
     "ballots",
     "scores",

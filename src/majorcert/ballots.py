@@ -11,13 +11,14 @@ import numpy as np
 import numpy.typing as npt
 
 from majorcert.atomic import replacing
+from majorcert.distance import Halves, checked_distance, checked_tolerance, distance_of
 from majorcert.errors import BallotsError, MajorcertError, StoreError, StrategyError
 from majorcert.plurality import Ints, plurality
 from majorcert.reach import NO_LABEL, Reach
 from majorcert.store import UNWRITTEN, Store
 from majorcert.strategies import Strategy
 from majorcert.strategies import strategy as read_strategy
-from majorcert.tally import Bound, beats_every_rival, count_votes, voting_reach
+from majorcert.tally import Bound, beats_every_rival, count_votes, solid_labels, voting_reach
 from majorcert.threat import Bools, ImageSize, Patch
 
 ABSTAIN = NO_LABEL
@@ -36,6 +37,10 @@ class Ballots:
     """(images,) the place of each image in its data set"""
     provenance: Mapping[str, Any]
     """where the ballots come from, as plain JSON: `strategy`, `threshold`, `images_sha256`, ..."""
+    distance: Halves | None
+    """(images, ablations) how far every score may move before the ballot can change, if that was recorded"""
+    fragile: Bools | None
+    """(images, ablations) the ballots that count as touched at every placement; only `tolerating` marks any"""
 
     def __init__(
         self,
@@ -46,19 +51,23 @@ class Ballots:
         n_classes: int,
         images: npt.ArrayLike | None = None,
         provenance: Mapping[str, Any] | None = None,
+        distance: npt.ArrayLike | None = None,
     ) -> None:
         strategy = read_strategy(strategy) if isinstance(strategy, str) else strategy
         size = checked_size(image_size)
         n_classes = _checked_classes(n_classes)
         checked = _checked(np.asarray(labels), strategy, size, n_classes)
         described = {"strategy": str(strategy), "image_size": list(size), "n_classes": n_classes}
+        given = {key: value for key, value in (provenance or {}).items() if key != "fragile"}
         self.__dict__.update(
             labels=read_only(checked),
             strategy=strategy,
             image_size=size,
             n_classes=n_classes,
             images=checked_images(images, len(checked)),
-            provenance={**(provenance or {}), **described},
+            provenance={**given, **described},
+            distance=None if distance is None else read_only(checked_distance(np.asarray(distance), checked.shape[:2])),
+            fragile=None,
         )
 
     @classmethod
@@ -75,7 +84,14 @@ class Ballots:
         scores = np.asarray(scores)
         labels = votes_from_scores(scores, threshold)
         origin = {**(provenance or {}), "threshold": threshold}
-        return cls(labels, strategy=strategy, image_size=image_size, n_classes=scores.shape[2], provenance=origin)
+        return cls(
+            labels,
+            strategy=strategy,
+            image_size=image_size,
+            n_classes=scores.shape[2],
+            provenance=origin,
+            distance=distance_of(scores, threshold),
+        )
 
     def __repr__(self) -> str:
         height, width = self.image_size
@@ -90,10 +106,31 @@ class Ballots:
             raise BallotsError(f"ballots are taken by slice or index array, got {images!r}; for one image [i : i + 1]")
         part = object.__new__(type(self))
         some: dict[str, Any] = {
-            name: self.__dict__[name][images] for name in ("labels", "images", "label") if name in self.__dict__
+            name: self.__dict__[name][images]
+            for name in ("labels", "images", "label", "distance", "fragile")
+            if self.__dict__.get(name) is not None
         }
         part.__dict__.update(self.__dict__ | some)
         return part
+
+    def tolerating(self, tolerance: float) -> "Ballots":
+        """The same ballots, to be certified even if every score moves by up to `tolerance`, on any set-up.
+
+        Sound because a ballot whose distance is larger stays as it is; every other one is *fragile*: it counts as
+        touched at every placement, so whatever it becomes is among what the attacker could make of it.
+        """
+        tolerance = checked_tolerance(tolerance)
+        if self.distance is None:
+            raise BallotsError(
+                f"these ballots of {self.strategy} were recorded without distances, so it is not known which are "
+                "fragile; vote again, or use Ballots.from_scores"
+            )
+        solid = object.__new__(type(self))
+        # As float64: NumPy would round the tolerance to the float16 of the distances.
+        fragile = read_only(self.distance <= np.float64(tolerance))
+        provenance = {**self.provenance, "fragile": tolerance}
+        solid.__dict__.update(self.__dict__, fragile=fragile, provenance=provenance)
+        return solid
 
     def counts(self) -> Ints:
         """(images, classes) the votes that each label got."""
@@ -114,23 +151,32 @@ class Ballots:
 
     def _reach(self, patch: Patch, bound: Bound) -> Reach:
         touched = self.strategy.touched(patch, self.image_size)
-        return voting_reach(self.labels, self.label, self.n_classes, touched, bound)
+        return voting_reach(self.labels, self.label, self.n_classes, touched, bound, self.fragile)
 
     def margin_certified(self, patch: Patch) -> Bools:
-        """(images,) does the winner lead by more than any placement could take from it and give to one rival?"""
+        """(images,) does the winner lead by more than any placement could take from it and give to one rival?
+
+        Fragile ballots give nothing to the winner, and each may go to the rival.
+        """
         most_touched = int(self.strategy.touched(patch, self.image_size).counts().max())
-        return beats_every_rival(self.counts(), self.label, 2 * most_touched)
+        if self.fragile is None:
+            return beats_every_rival(self.counts(), self.label, 2 * most_touched)
+        counts = count_votes(solid_labels(self.labels, self.fragile), self.n_classes)
+        return beats_every_rival(counts, self.label, 2 * most_touched + self.fragile.sum(axis=1))
 
     def save(self, path: str | Path) -> None:
         """Write a Zarr store; an earlier store at that path is replaced, whole or not at all."""
         if Path(path).exists():
             Store.open(path)
-        arrays = {"labels": self.labels}
+        arrays: dict[str, npt.NDArray[Any]] = {"labels": self.labels}
+        if self.distance is not None:
+            arrays["distance"] = self.distance
         if not np.array_equal(self.images, np.arange(len(self))):
             arrays["images"] = self.images
         with replacing(path) as beside:
             shapes = {name: (array.shape, array.dtype) for name, array in arrays.items()}
-            Store.create(beside, shapes, self.provenance).write(slice(None), arrays)
+            origin = {key: value for key, value in self.provenance.items() if key != "fragile"}
+            Store.create(beside, shapes, origin).write(slice(None), arrays)
 
     @classmethod
     def load(cls, path: str | Path, images: slice = slice(None)) -> "Ballots":
@@ -145,6 +191,11 @@ class Ballots:
         index = np.arange(store.n_images)[images]
         if "images" in store:
             index = store.read("images", images, kind="i", n_axes=1)
+        distance = None
+        if "distance" in store:
+            if store.array("distance", "f", 2).shape != (store.n_images, labels.shape[1]):
+                raise StoreError(f"{path}: damaged, it has not one distance for each ballot")
+            distance = store.read("distance", images, kind="f", n_axes=2)
         try:
             size = (int(origin["image_size"][0]), int(origin["image_size"][1]))
             return cls(
@@ -154,6 +205,7 @@ class Ballots:
                 n_classes=int(origin["n_classes"]),
                 images=index,
                 provenance=origin,
+                distance=distance,
             )
         except (KeyError, IndexError, TypeError, ValueError, MajorcertError) as error:
             raise StoreError(f"{path}: damaged, its labels and its provenance do not fit together ({error})") from error

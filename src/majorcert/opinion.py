@@ -99,9 +99,12 @@ def reach_of(kept: Mapping[int, int], n_touched: int, clean: int, *, paper: bool
     )
 
 
-def margin_holds(votes: Mapping[int, int], label: int, most_touched: int) -> bool:
-    """Does the label lead every other by twice what any placement touches, and by one more where it loses ties?"""
-    return all(votes[label] >= 2 * most_touched + votes[c] + (label > c) for c in votes if c != label)
+def margin_holds(votes: Mapping[int, int], label: int, most_touched: int, n_fragile: int) -> bool:
+    """Does the label lead every other by twice what any placement touches, and by one more where it loses ties?
+
+    The votes are those of the solid ballots; each fragile one may go to the other label.
+    """
+    return all(votes[label] >= 2 * most_touched + n_fragile + votes[c] + (label > c) for c in votes if c != label)
 
 
 @lru_cache(maxsize=2**16)
@@ -120,14 +123,23 @@ def majority_holds(reaches: tuple[Labels, ...], label: int) -> bool:
     return True
 
 
-def opinion_of(method: str, votes: Sequence[Sequence[Labels]], touched: Sequence[Touched], n_classes: int) -> Opinion:
-    """Judge one image, given what each ablation of each defender votes for."""
-    counts = [count(ballots, frozenset(), n_classes) for ballots in votes]
-    labels = [winner(each) for each in counts]
+def opinion_of(
+    method: str,
+    votes: Sequence[Sequence[Labels]],
+    touched: Sequence[Touched],
+    fragile: Sequence[frozenset[int]],
+    n_classes: int,
+) -> Opinion:
+    """Judge one image, given what each ablation of each defender votes for, and which of them are fragile."""
+    labels = [winner(count(ballots, frozenset(), n_classes)) for ballots in votes]
     predicted = winner(Counter(labels))
     firm = [
-        margin_holds(each, label, max(len(numbers) for numbers in sets.values()))
-        for each, label, sets in zip(counts, labels, touched, strict=True)
+        margin_holds(count(ballots, weak, n_classes), label, max(len(numbers) for numbers in sets.values()), len(weak))
+        for ballots, label, sets, weak in zip(votes, labels, touched, fragile, strict=True)
+    ]
+    # A fragile ballot counts as touched wherever the patch is.
+    touched = [
+        {where: numbers | weak for where, numbers in sets.items()} for sets, weak in zip(touched, fragile, strict=True)
     ]
     if method == "drs-margin":
         return Opinion(predicted, firm[0], "margin" if firm[0] else "", {}, {})

@@ -85,6 +85,8 @@ class Scores:
     @classmethod
     def of_votes(cls, ballots: Ballots) -> "Scores":
         """One point for every label that an ablation votes for: the evidence that PatchGuard's released code masks."""
+        if ballots.fragile is not None:
+            raise BallotsError("masking knows no fragile ballots; give the ballots as recorded, without a tolerance")
         n_images, n_ablations, n_votes = ballots.labels.shape
         # One column more than there are labels: ABSTAIN, as the index -1, falls there.
         points = np.zeros((n_images * n_ablations, ballots.n_classes + 1), dtype=np.uint8)

@@ -26,7 +26,12 @@ def count_votes(labels: Ints, n_classes: int) -> Ints:
     return counts.reshape(n_images, n_classes)
 
 
-def beats_every_rival(counts: Ints, label: Ints, handicap: int) -> Bools:
+def solid_labels(labels: Ints, fragile: Bools) -> Ints:
+    """The ballots with the (images, ablations) fragile ones empty."""
+    return np.where(fragile[:, :, None], labels.dtype.type(NO_LABEL), labels)
+
+
+def beats_every_rival(counts: Ints, label: Ints, handicap: int | Ints) -> Bools:
     """(images,) does the label still win when `handicap` votes are taken from it, whoever the rival is?"""
     n_images, n_classes = counts.shape
     images = np.arange(n_images)
@@ -36,23 +41,32 @@ def beats_every_rival(counts: Ints, label: Ints, handicap: int) -> Bools:
     return handicapped > rivals.max(axis=1)
 
 
-def voting_reach(labels: Ints, clean: Ints, n_classes: int, touched: Touched, bound: Bound) -> Reach:
+def voting_reach(
+    labels: Ints, clean: Ints, n_classes: int, touched: Touched, bound: Bound, fragile: Bools | None = None
+) -> Reach:
     """The labels that (images, ablations, votes) ballots can be made to elect, at every placement.
 
     Only touched ballots can change, so label c ends with kept[c] to kept[c] + n_touched votes. "exact": c is in reach
     iff its upper bound beats the lower bound of every other label; the attacker can do just that, by giving all
     touched ballots to c alone. "paper": iff it beats the lower bound of the clean label (Definition 1). No upper bound
     loses to the same label's lower bound, so comparing with the best lower bound checks every rival at once.
+
+    Args:
+        fragile: (images, ablations) ballots that count as touched at every placement.
     """
     rows, row_cell = distinct_rows(touched.rows)
     columns, column_cell = distinct_rows(touched.columns)
+    labels = labels if fragile is None else solid_labels(labels, fragile)
     counts = count_votes(labels, n_classes)
     present = counts > 0
     present[np.arange(len(clean)), clean] = True
     listed = list_labels(present)
 
     lower = _kept_standing(labels, counts, listed, rows, columns)
-    gain = n_classes * np.outer(rows.sum(axis=1), columns.sum(axis=1)).astype(lower.dtype)
+    n_rewritable = np.outer(rows.sum(axis=1), columns.sum(axis=1))[None]
+    if fragile is not None:
+        n_rewritable = n_rewritable + _untouched(fragile, rows, columns)
+    gain = n_classes * n_rewritable.astype(lower.dtype)
     if bound == "exact":
         unlisted = standing(np.zeros(len(clean), lower.dtype), smallest_unlisted(present), n_classes)
         best = np.maximum(lower.max(axis=1), unlisted.astype(lower.dtype)[:, None, None])
@@ -84,6 +98,13 @@ def _kept_standing(labels: Ints, counts: Ints, listed: Ints, rows: Bools, column
     lost = lost.reshape(-1, columns.shape[1]) @ (columns.T * floating(n_classes))
     lost = lost.reshape(len(rows), n_images, -1, len(columns)).transpose(1, 2, 0, 3)
     return before[:, :, None, None] - lost.astype(integer)
+
+
+def _untouched(fragile: Bools, rows: Bools, columns: Bools) -> Ints:
+    """(images, cell rows, cell columns) how many of the fragile ballots a placement leaves alone."""
+    grid = fragile.reshape(len(fragile), rows.shape[1], columns.shape[1]).astype(np.float64)
+    touched = rows.astype(np.float64) @ grid @ columns.T.astype(np.float64)
+    return fragile.sum(axis=1)[:, None, None] - touched.astype(np.int64)
 
 
 def _votes_by_slot(labels: Ints, listed: Ints, n_row_starts: int, n_column_starts: int) -> Bools:

@@ -15,8 +15,8 @@ from majorcert.opinion import Labels, Opinion, Placement, beats, opinion_of, tou
 from majorcert.verdict import Verdict
 
 METHODS = ("drs-margin", "drs-local", "majorcert-exact", "majorcert-paper")
-OF_SCORES = {"scores_one"}
-"""Provenance that says how scores are stored beside the ballots; no verdict here depends on it."""
+NOT_OF_VOTES = {"scores_one", "fragile"}
+"""What evidence says of the scores beside its votes, and what a verdict says of how it was made."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,11 @@ def verify(
     n_rows = 0
     for row in rows:
         votes = [ballots_of(each, row) for each in evidence]
-        opinion = opinion_of(verdict.method, votes, touched, evidence[0].n_classes)
+        fragile = [
+            fragile_of(each, row, tolerance_of(origin))
+            for each, origin in zip(evidence, verdict.defenders, strict=True)
+        ]
+        opinion = opinion_of(verdict.method, votes, touched, fragile, evidence[0].n_classes)
         for name, differences in _compared(verdict, row, opinion).items():
             found[name] += differences
         n_rows += 1
@@ -84,18 +88,43 @@ def ballots_of(evidence: Ballots, row: int) -> list[Labels]:
     return [frozenset(label for label in ballot if label >= 0) for ballot in evidence.labels[row].tolist()]
 
 
+def tolerance_of(origin: Mapping[str, Any]) -> float | None:
+    """How far the verdict says the scores of a defender may move; None if they may not."""
+    tolerance = origin.get("fragile")
+    if tolerance is None or (type(tolerance) in (int, float) and 0 <= tolerance < float("inf")):
+        return tolerance
+    raise EvidenceError(f"the verdict's 'fragile' is a number of 0 or more, got {tolerance!r}; certify again")
+
+
+def fragile_of(evidence: Ballots, row: int, tolerance: float | None) -> frozenset[int]:
+    """The ablations of one image whose ballot can change when every score moves by up to the tolerance."""
+    if tolerance is None or evidence.distance is None:
+        return frozenset()
+    return frozenset(number for number, far in enumerate(evidence.distance[row].tolist()) if far <= tolerance)
+
+
+def distance_of(scores: Sequence[float], threshold: float | None) -> float:
+    """How far all scores of a view may move before its ballot can change: any to the threshold, or the best two."""
+    if threshold is None:
+        second, best = sorted(scores)[-2:]
+        return (best - second) / 2
+    return min(abs(score - threshold) for score in scores)
+
+
 def check_ballots(
     evidence: Ballots, rows: Sequence[int], scores: Any, threshold: float | None, near: float
 ) -> tuple[Check, int]:
     """Compare recorded ballots with (rows, ablations, classes) scores; also how many differ by rounding alone.
 
     That is so where all labels in question are within `near` of the threshold, or of the top score where that decides.
-    The threshold is the number that the scores were compared with.
+    The threshold is the number that the scores were compared with. A recorded distance may be more than the scores say
+    by no more than `near`; less is no fault, it only makes more ballots fragile.
     """
     differences, n_near, n_ballots = [], 0, 0
     for row, views in zip(rows, scores.tolist(), strict=True):
-        wrong = []
-        for number, (recorded, view) in enumerate(zip(ballots_of(evidence, row), views, strict=True)):
+        wrong: list[tuple[str, Any, Any]] = []
+        kept = [0.0] * len(views) if evidence.distance is None else evidence.distance[row].tolist()
+        for number, (recorded, far, view) in enumerate(zip(ballots_of(evidence, row), kept, views, strict=True)):
             edge = max(view) if threshold is None else threshold
             said = frozenset(label for label, score in enumerate(view) if score >= edge)
             said = frozenset([min(said)]) if threshold is None else said
@@ -103,11 +132,13 @@ def check_ballots(
             if said != recorded and all(abs(view[label] - edge) <= near for label in said ^ recorded):
                 n_near += 1
             elif said != recorded:
-                wrong.append((number, sorted(said), sorted(recorded)))
+                wrong.append((f"the ballot of ablation {number}", sorted(said), sorted(recorded)))
+            elif far > (most := distance_of(view, threshold) + near):
+                wrong.append((f"the distance of ablation {number}", f"at most {most:.4g}", far))
         if wrong:
-            number, expected, found = wrong[0]
+            what, expected, found = wrong[0]
             more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
-            what = f"the ballot of ablation {number}{more} of {evidence.provenance['strategy']}"
+            what = f"{what}{more} of {evidence.provenance['strategy']}"
             differences.append(Difference(what, expected, found, image=int(evidence.images[row])))
     return Check(f"ballots of {evidence.provenance['strategy']}", n_ballots, tuple(differences)), n_near
 
@@ -128,6 +159,12 @@ def _check_covered(verdict: Verdict, evidence: Sequence[Ballots]) -> None:
     for place, other in enumerate(evidence[1:], start=2):
         if (other.image_size, other.n_classes) != (evidence[0].image_size, evidence[0].n_classes):
             raise EvidenceError(f"evidence stores 1 and {place} differ in image size or classes, so are no ensemble")
+    for place, (origin, each) in enumerate(zip(verdict.defenders, evidence, strict=True), start=1):
+        if tolerance_of(origin) is not None and each.distance is None:
+            raise EvidenceError(
+                f"the verdict treats ballots as fragile, but evidence {place} was recorded without distances; give the "
+                "stores that it was made from"
+            )
     height, width = evidence[0].image_size
     if verdict.patch.height > height or verdict.patch.width > width:
         raise EvidenceError(f"a {verdict.patch} patch does not fit in a {height}x{width} image; is it this evidence?")
@@ -137,7 +174,7 @@ def _provenance(verdict: Verdict, evidence: Sequence[Ballots]) -> Check:
     """Does the verdict say of each defender what its evidence says, and were all shown the same images?"""
     differences = []
     for place, (claimed, each) in enumerate(zip(verdict.defenders, evidence, strict=True), start=1):
-        for key in sorted({*claimed, *each.provenance} - OF_SCORES):
+        for key in sorted({*claimed, *each.provenance} - NOT_OF_VOTES):
             expected, found = each.provenance.get(key), claimed.get(key)
             if expected != found:
                 differences.append(Difference(f"{key} of defender {place}", expected, found))

@@ -43,6 +43,7 @@ class BallotsWriter:
         n_classes: int,
         provenance: Mapping[str, Any] | None = None,
         scores: bool = False,
+        distance: bool = False,
         chunk: int = 512,
     ) -> "BallotsWriter":
         """Start a store, or go on with one of the very same provenance; `n_votes` is the most labels in one ballot."""
@@ -60,6 +61,8 @@ class BallotsWriter:
         }
         if scores:
             arrays["scores"] = ((n_images, n_ablations, n_classes), np.float16)
+        if distance:
+            arrays["distance"] = ((n_images, n_ablations), np.float16)
         store = Store.create_or_open(path, arrays, template.provenance, chunk)
         return cls(store, template, n_votes)
 
@@ -67,14 +70,21 @@ class BallotsWriter:
         """The chunks of images that are still to be written, in order."""
         return self.store.missing()
 
-    def write(self, images: slice, labels: npt.ArrayLike, scores: npt.NDArray[Any] | None = None) -> None:
-        """Check and write the ballots of one chunk, with their scores when the store keeps them."""
+    def write(
+        self,
+        images: slice,
+        labels: npt.ArrayLike,
+        scores: npt.NDArray[Any] | None = None,
+        distance: npt.NDArray[Any] | None = None,
+    ) -> None:
+        """Check and write the ballots of one chunk, with their scores and distances when the store keeps them."""
         self._check_chunk(images)
         part = Ballots(
             labels,
             strategy=self.template.strategy,
             image_size=self.template.image_size,
             n_classes=self.template.n_classes,
+            distance=distance,
         )
         if part.labels.shape[2] > self.n_votes or len(part) != images.stop - images.start:
             raise StoreError(
@@ -86,6 +96,11 @@ class BallotsWriter:
             if scores.shape != (*part.labels.shape[:2], self.template.n_classes):
                 raise StoreError(f"{self.store.path}: expected the scores of these ballots, got shape {scores.shape}")
             arrays["scores"] = scores.astype(np.float16)
+        if ("distance" in self.store) != (part.distance is not None):
+            wanted = "the distances of these ballots, got none" if part.distance is None else "no distances, got some"
+            raise StoreError(f"{self.store.path}: expected {wanted}; a store keeps them for all images or for none")
+        if part.distance is not None:
+            arrays["distance"] = part.distance
         self.store.write(images, arrays)
 
     def _check_chunk(self, images: slice) -> None:

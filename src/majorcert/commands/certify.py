@@ -32,6 +32,10 @@ def certify(
     patch: Patches,
     method: Annotated[list[Method] | None, typer.Option(help="By default majorcert-exact; repeatable.")] = None,
     truth: Annotated[Path | None, typer.Option(help="True labels, .json or .npy; by default those beside it.")] = None,
+    fragile: Annotated[
+        float | None,
+        typer.Option(help="Certify even if every score moves by up to this, as on another device: 1e-3."),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Verdict file, JSON lines; of several verdicts, a folder.")
     ] = None,
@@ -43,8 +47,12 @@ def certify(
     """
     patches = patches_of(patch)
     defenders = [Ballots.load(store) for store in evidence]
+    if fragile is not None:
+        defenders = [ballots.tolerating(fragile) for ballots in defenders]
     check_together(defenders)
     labels = _truth_of(truth, evidence[0], defenders[0])
+    if fragile is not None:
+        _say_fragile(defenders)
     results: list[tuple[str, Verdict]] = []
     for chosen in method or [Method.EXACT]:
         for each in patches:
@@ -66,6 +74,14 @@ def certify(
         "n",
     ]
     say_table(header, [_cells(line) for line in lines])
+
+
+def _say_fragile(defenders: list[Ballots]) -> None:
+    for ballots in defenders:
+        if ballots.fragile is not None:
+            share = 100 * ballots.fragile.mean() if ballots.fragile.size else 0.0
+            n_fragile = int(ballots.fragile.sum())
+            remark(f"{ballots.strategy}: {n_fragile:,} of {ballots.fragile.size:,} ballots are fragile ({share:.2f}%)")
 
 
 def _truth_of(path: Path | None, store: str, evidence: Ballots) -> Ints | None:
@@ -100,6 +116,7 @@ def _line(who: str, verdict: Verdict, truth: Ints | None) -> dict[str, Any]:
         "defenders": who,
         "method": verdict.method,
         "patch": str(verdict.patch),
+        **({"fragile": fragile} if (fragile := verdict.defenders[0].get("fragile")) is not None else {}),
         "n": len(verdict),
         "n_certified": int(verdict.certified.sum()),
     }

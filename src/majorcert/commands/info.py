@@ -5,6 +5,7 @@ import json as reader
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 
 from majorcert.commands.options import Json
@@ -12,6 +13,9 @@ from majorcert.commands.terminal import complain, say_json
 from majorcert.errors import StoreError
 from majorcert.store import Store
 from majorcert.verdict import Verdict
+
+FRAGILE = 1e-3
+"""The tolerance at which fragile ballots are counted."""
 
 
 def info(
@@ -83,7 +87,12 @@ def _evidence(path: Path) -> dict[str, Any]:
     store = Store.open(path)
     n_missing = sum(images.stop - images.start for images in store.missing())
     state = "complete" if not n_missing else f"{n_missing} images are still to be voted on"
-    return {"is": "evidence", "images": store.n_images, "state": state, "scores": "scores" in store, **store.attributes}
+    facts = {"is": "evidence", "images": store.n_images, "state": state, "scores": "scores" in store}
+    if "distance" in store:
+        distance = store.read("distance", slice(None), kind="f", n_axes=2)
+        n_fragile = int((distance <= np.float64(FRAGILE)).sum())
+        facts["fragile"] = f"{n_fragile} of {distance.size} ballots could change if every score moved by {FRAGILE}"
+    return {**facts, **store.attributes}
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -189,6 +189,7 @@ def _say(verdict: Verdict, checks: list[Check], sample: list[int], n_near: int |
         facts = {
             "method": verdict.method,
             "patch": str(verdict.patch),
+            "fragile": [origin.get("fragile") for origin in verdict.defenders],
             "equal": not differences,
             "sample": sample,
             "checks": [{"what": each.what, "n": each.n, "n_differences": len(each.differences)} for each in checks],

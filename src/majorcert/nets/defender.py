@@ -125,7 +125,7 @@ class Defender:
 
     def scores(self, images: Images) -> npt.NDArray[np.float32]:
         """(images, ablations, classes) the probabilities that the network gives to each view."""
-        return self._cast(self._tensor(images), keep_scores=True)
+        return self._cast(self._tensor(images), "scores")[0]
 
     def ballots(self, images: Images) -> Ballots:
         """What every view of the images votes for: the evidence that `predict` and `certify` use.
@@ -133,8 +133,9 @@ class Defender:
         Images are (N, C, H, W) tensors or (N, H, W, C) arrays, (N, H, W) if grey; uint8, or floats from 0 to 1.
         """
         tensor = self._tensor(images)
+        labels, distance = self._cast(tensor, "labels", "distance")
         return Ballots(
-            self._cast(tensor, keep_scores=False),
+            labels,
             strategy=self.strategy,
             image_size=self.image_size,
             n_classes=len(self.class_names),
@@ -144,6 +145,7 @@ class Defender:
                 "weights_sha256": self.weights_sha256,
                 "images_sha256": sha256(tensor),
             },
+            distance=distance,
         )
 
     def predict(self, images: Images) -> Ints:
@@ -157,17 +159,19 @@ class Defender:
     def _tensor(self, images: Images) -> Tensor:
         return as_tensor(images, self.channels, self.image_size)
 
-    def _cast(self, images: Tensor, *, keep_scores: bool) -> npt.NDArray[Any]:
-        """Labels, or else scores, of any number of images, of which a few at a time are on the device."""
-        found = []
+    def _cast(self, images: Tensor, *fields: str) -> list[npt.NDArray[Any]]:
+        """These fields of the votes on any number of images, of which a few at a time are on the device."""
+        widths = {"labels": (self.voter.n_votes,), "distance": (), "scores": (len(self.class_names),)}
+        found: list[list[npt.NDArray[Any]]] = []
+        for name in fields:
+            kind = np.int8 if name == "labels" else np.float16 if name == "distance" else np.float32
+            found.append([np.empty((0, self.voter.cutter.n_ablations, *widths[name]), dtype=kind)])
         for start in range(0, len(images), CHUNK_IMAGES):
             some = images[start : start + CHUNK_IMAGES]
-            votes = check_finite(self.voter.vote(some, keep_scores=keep_scores))
-            found.append((votes.labels if votes.scores is None else votes.scores).cpu().numpy())
-        if not found:
-            width = len(self.class_names) if keep_scores else self.voter.n_votes
-            return np.empty((0, self.voter.cutter.n_ablations, width), dtype=np.float32 if keep_scores else np.int32)
-        return np.concatenate(found)
+            votes = check_finite(self.voter.vote(some, keep_scores="scores" in fields))
+            for parts, name in zip(found, fields, strict=True):
+                parts.append(getattr(votes, name).cpu().numpy())
+        return [np.concatenate(parts) for parts in found]
 
     def vote(self, dataset: Dataset, path: str | Path, **options: Any) -> None:
         """Record the ballots of a data set in an evidence store; options are those of `nets.vote.vote`."""

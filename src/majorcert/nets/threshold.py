@@ -1,10 +1,11 @@
-"""The threshold: which labels a view votes for, given the network's scores."""
+"""The threshold: which labels a view votes for, given the network's scores, and how far that is from changing."""
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from majorcert.ballots import ABSTAIN, label_type
+from majorcert.distance import COARSE, LEAST, MOST
 
 
 def votes_of(scores: Tensor, threshold: float | None, n_votes: int) -> Tensor:
@@ -21,6 +22,21 @@ def votes_of(scores: Tensor, threshold: float | None, n_votes: int) -> Tensor:
     largest = keys.topk(n_votes, dim=1).values
     dtype = getattr(torch, label_type(n_classes).__name__)
     return torch.where(largest > 0, n_classes - largest, ABSTAIN).to(dtype)
+
+
+def distance_of(scores: Tensor, threshold: float | None) -> Tensor:
+    """(views,) how far each ballot is from changing, in float32; rounded, so perhaps a little more than the truth."""
+    if threshold is None:
+        best, second = scores.topk(2, dim=1).values.unbind(dim=1)
+        return (best - second) / 2
+    return (scores - float(np.float32(threshold))).abs().amin(dim=1)
+
+
+def rounded_down(distance: Tensor) -> Tensor:
+    """The distances as they are kept, in float16: the same as `majorcert.distance.rounded_down`, but on the device."""
+    bits = distance.clamp(max=MOST).view(torch.int32)
+    kept = ((bits - 1).clamp(min=0) & COARSE).view(torch.float32)
+    return (kept * (kept >= LEAST)).half()
 
 
 def most_votes(threshold: float | None, n_classes: int) -> int:

@@ -73,6 +73,7 @@ def vote(
             **(origin or {}),
         },
         scores=scores,
+        distance=True,
         chunk=chunk or max(1, min(CHUNK_IMAGES, CHUNK_VIEWS // n_ablations)),
     )
     step = writer.store.array("labels", "i", 3).chunks[0]
@@ -105,9 +106,9 @@ def _check_fit(voter: Voter, dataset: Dataset) -> None:
 def _fetched(votes: Votes, writer: BallotsWriter, images: slice) -> Callable[[], None]:
     """What brings the votes of a chunk from the device and writes them, while the device goes on with the next one."""
     ready = None
-    labels, scores = votes.labels, None if votes.scores is None else votes.scores.half()
+    labels, distance, scores = votes.labels, votes.distance, None if votes.scores is None else votes.scores.half()
     if labels.is_cuda:
-        labels = labels.to("cpu", non_blocking=True)
+        labels, distance = labels.to("cpu", non_blocking=True), distance.to("cpu", non_blocking=True)
         scores = None if scores is None else scores.to("cpu", non_blocking=True)
         votes = votes._replace(finite=votes.finite.to("cpu", non_blocking=True))
         ready = torch.cuda.Event()  # type: ignore[no-untyped-call]
@@ -117,7 +118,7 @@ def _fetched(votes: Votes, writer: BallotsWriter, images: slice) -> Callable[[],
         if ready is not None:
             ready.synchronize()
         check_finite(votes)
-        writer.write(images, labels.numpy(), None if scores is None else scores.numpy())
+        writer.write(images, labels.numpy(), None if scores is None else scores.numpy(), distance.numpy())
 
     return write
 

@@ -19,7 +19,7 @@ from majorcert.errors import BallotsError, ModelError
 from majorcert.nets.device import usable_device
 from majorcert.nets.folded import folded
 from majorcert.nets.models import ModelConfig
-from majorcert.nets.threshold import most_votes, votes_of
+from majorcert.nets.threshold import distance_of, most_votes, rounded_down, votes_of
 from majorcert.nets.views import Cutter, View, in_channels, to_unit
 from majorcert.strategies import Strategy
 from majorcert.threat import ImageSize
@@ -36,6 +36,8 @@ class Votes(NamedTuple):
 
     labels: Tensor
     """(images, ablations, votes), ascending, then ABSTAIN"""
+    distance: Tensor
+    """(images, ablations), float16: how far each ballot was from changing, rounded down"""
     scores: Tensor | None
     """(images, ablations, classes), float32"""
     finite: Tensor
@@ -132,11 +134,12 @@ class Voter:
             images = images.pin_memory()
         images = images.to(self.device, non_blocking=True)
         n_views = len(images) * self.cutter.n_ablations
-        labels, scores, finite = [], [], torch.ones((), dtype=torch.bool, device=self.device)
+        labels, distances, scores, finite = [], [], [], torch.ones((), dtype=torch.bool, device=self.device)
         with torch.inference_mode(), _repeatable(self.device):
             for start in range(0, n_views, self.tile):
                 probabilities = self._scores(images, start, n_views)
                 labels.append(votes_of(probabilities, self.threshold, self.n_votes))
+                distances.append(distance_of(probabilities, self.threshold))
                 finite = finite & probabilities.isfinite().all()
                 if keep_scores:
                     scores.append(probabilities)
@@ -144,7 +147,8 @@ class Voter:
                     progress(min(self.tile, n_views - start))
             shape = len(images), self.cutter.n_ablations, -1
             kept = torch.cat(scores)[:n_views].view(shape) if scores else None
-            return Votes(torch.cat(labels)[:n_views].view(shape), kept, finite)
+            distance = rounded_down(torch.cat(distances)[:n_views]).view(shape[:2])
+            return Votes(torch.cat(labels)[:n_views].view(shape), distance, kept, finite)
 
     def _scores(self, images: Tensor, start: int, n_views: int) -> Tensor:
         """(tile, classes): the softmax of the network on one tile of views, from `start` on."""

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from majorcert.ballots import Ballots
 from majorcert.certify.contest import ReachKind
 from majorcert.certify.majority import check_together, safe_placements
+from majorcert.errors import EvidenceError
 from majorcert.plurality import Ints, plurality, plurality_of_labels, standing
 from majorcert.scores import Scores
 from majorcert.tally import beats_every_rival
@@ -51,6 +52,8 @@ class Census:
     @classmethod
     def of(cls, defenders: Sequence[Ballots], truth: npt.ArrayLike) -> "Census":
         check_together(list(defenders))
+        if any(defender.fragile is not None for defender in defenders):
+            raise EvidenceError("a census counts votes as they were recorded; give the ballots without a tolerance")
         counts = tuple(defender.counts() for defender in defenders)
         labels = np.stack([plurality(votes) for votes in counts], axis=1)
         for defender, label in zip(defenders, labels.T, strict=True):

@@ -56,6 +56,8 @@ class Contents:
         first = defenders[0]
         if not len(first):
             raise EvidenceError("a report shows images, and this evidence holds none; give evidence of at least one")
+        if any(isinstance(defender, Ballots) and defender.fragile is not None for defender in defenders):
+            raise EvidenceError("a report shows votes as they were recorded; give the ballots without a tolerance")
         if not patches:
             raise PatchError("a report needs at least one patch size; give for example [Patch(5)]")
         for patch in patches:

@@ -14,16 +14,24 @@ from majorcert.store import UNWRITTEN, Store
 
 CHUNK_BYTES = 2**25
 """About what a chunk holds before it is compressed; votes shrink some ten times, scores more."""
+MANY_ABLATIONS, FAR = 256, np.float16(2**-4)
+"""Where there are more ablations than the first, distances over the second are kept as the second: in half the room."""
 LEVEL = 17
 """Slow to write, as fast to read as any."""
 
 
 def publish(ballots: Ballots, path: str | Path, scores: Scores | None = None) -> None:
-    """Write the ballots, and the scores behind them if given, as a store of few chunks; what was there is replaced."""
+    """Write the ballots, and the scores behind them if given, as a store of few chunks; what was there is replaced.
+
+    A distance may be kept as less than it is, never as more.
+    """
     arrays: dict[str, npt.NDArray[Any]] = {"labels": ballots.labels}
-    attributes = dict(ballots.provenance)
+    attributes = {key: value for key, value in ballots.provenance.items() if key != "fragile"}
     if not np.array_equal(ballots.images, np.arange(len(ballots))):
         arrays["images"] = ballots.images
+    if ballots.distance is not None:
+        many = ballots.distance.shape[1] > MANY_ABLATIONS
+        arrays["distance"] = np.minimum(ballots.distance, FAR) if many else ballots.distance
     if scores is not None:
         if str(scores.strategy) != str(ballots.strategy) or not np.array_equal(scores.images, ballots.images):
             raise EvidenceError(
@@ -49,7 +57,7 @@ def _lay_out(store: Store, name: str, array: npt.NDArray[Any]) -> None:
         shape=array.shape,
         dtype=array.dtype,
         chunks=(max(1, -(-len(array) // n_chunks)), *array.shape[1:]),
-        fill_value=UNWRITTEN,
+        fill_value=UNWRITTEN if array.dtype.kind == "i" else np.nan,
         filters=[TransposeCodec(order=order)],
         compressors=[ZstdCodec(level=LEVEL), Crc32cCodec()],
         config={"write_empty_chunks": True},
