@@ -474,6 +474,7 @@ def test_recipes_fit_their_data() -> None:
         ("paper", PAPER_STRATEGIES, 3),
         ("best", PAPER_STRATEGIES, 3),
         ("small", strategies_of("small"), 3),
+        ("undefended", strategies_of("undefended"), 3),
     ]:
         for spec in specs:
             config = recipe(name, spec, channels, 10)

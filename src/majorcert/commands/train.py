@@ -26,7 +26,8 @@ def train(
         typer.Option(help="rows:4, columns:4, blocks:12, columns:19/5; repeatable; by default as the recipe says."),
     ] = None,
     recipe: Annotated[
-        str | None, typer.Option(help="'best', 'small', 'paper' or 'digits'; by default as suits the data.")
+        str | None,
+        typer.Option(help="'best', 'small', 'paper', 'digits' or 'undefended'; by default as suits the data."),
     ] = None,
     split: Annotated[str, typer.Option(help="'train' leaves a fifth for 'val'; 'trainval' takes all.")] = "train",
     epochs: Annotated[int | None, typer.Option(help="Passes over the images.")] = None,

@@ -65,6 +65,22 @@ def small(cut: Strategy, channels: int = 3, n_classes: int = 10) -> TrainConfig:
     return replace(config, model=replace(config.model, width=32), epochs=100)
 
 
+def undefended(cut: Strategy, channels: int = 3, n_classes: int = 10) -> TrainConfig:
+    """An ordinary ResNet-18 that sees the whole image at once and says one label: what defences are compared with."""
+    return TrainConfig(
+        strategy=cut,
+        view="crop",
+        model=ModelConfig("resnet", in_channels("crop", channels), n_classes),
+        epochs=60,
+        batch_size=512,
+        lr=0.2,
+        ema_decay=0.999,
+        warmup=3,
+        threshold=None,
+        augment=Augment(shift=4, flip=True),
+    )
+
+
 def _lengthwise(cut: Strategy) -> tuple[Stride, ...]:
     """Strides that keep the short side of a band until the last stage, where it means most."""
     if isinstance(cut, Columns):
@@ -74,12 +90,13 @@ def _lengthwise(cut: Strategy) -> tuple[Stride, ...]:
     return (1, 1, 2, 2)
 
 
-RECIPES = {"best": best, "digits": digits, "paper": paper, "small": small}
+RECIPES = {"best": best, "digits": digits, "paper": paper, "small": small, "undefended": undefended}
 STRATEGIES = {
     "best": ("columns:5", "columns:6", "columns:8"),
     "digits": DIGITS_STRATEGIES,
     "paper": PAPER_STRATEGIES,
     "small": ("columns:5", "columns:6", "columns:8"),
+    "undefended": ("columns:32/32",),
 }
 """The ensemble that each recipe is for."""
 
