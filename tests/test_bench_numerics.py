@@ -64,9 +64,8 @@ def test_set_ups_are_compared_and_written_down(
     assert (tiles["set_up"], reduced["set_up"]) == ("cpu float32, tiles of 5", "cpu bfloat16")
     assert tiles["reference"] == "cpu float32"
     assert tiles["n_ballots"] == 30 * 16
-    assert tiles["largest_move"] < 1e-5 < 1e-3 < reduced["largest_move"]
+    assert tiles["largest_move"] < 1e-5 < reduced["largest_move"] < 0.1
     assert tiles["n_moved"] == {"0.001": 0, "0.01": 0}
-    assert reduced["n_moved"]["0.001"] > 0
     assert tiles["n_contradictions"] == reduced["n_contradictions"] == 0
     assert found["not measured"] == {}
 

@@ -56,6 +56,7 @@ def test_a_store_gives_distances_back_whole_or_in_part(tmp_path: Path) -> None:
     assert loaded.distance.dtype == np.float16
     assert loaded.fragile is None, "a tolerance belongs to a question, not to the evidence"
     assert loaded.provenance == ballots.provenance
+    assert "fragile" not in Store.open(tmp_path / "evidence").attributes
     part = mc.Ballots.load(tmp_path / "evidence", images=slice(500, 520))
     assert np.array_equal(part.tolerating(0.1).fragile, ballots.tolerating(0.1).fragile[500:520])
     some_ballots().save(tmp_path / "evidence")
