@@ -205,7 +205,7 @@ def test_the_papers_means_are_the_means_of_its_columns() -> None:
 
 def test_a_published_store_has_few_files_and_holds_the_same(folder: Path, defenders: list[mc.Ballots]) -> None:
     store = folder / "best" / "rows-3.zarr"
-    assert sum(path.is_file() for path in store.rglob("*")) == 5
+    assert sum(path.is_file() for path in store.rglob("*")) == 7
     assert (mc.Ballots.load(store).labels == defenders[0].labels).all()
     expected = Scores.rounded(made_up_scores("rows:3", 0), strategy="rows:3", image_size=SIZE)
     assert (Scores.load(store).points == expected.points).all()

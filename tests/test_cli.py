@@ -191,6 +191,41 @@ def test_truth_is_found_given_or_done_without(evidence: list[Path], data: Path, 
     assert "got 77 to 77" in refused(*certify, tmp_path / "far.npy")
 
 
+def test_certify_with_fragile_ballots(evidence: list[Path], tmp_path: Path) -> None:
+    certify = ("certify", *evidence, "--patch", "1", "--method", "majorcert-exact", "--method", "drs-margin")
+    ballots = [mc.Ballots.load(store) for store in evidence]
+    for tolerance in ("0", "1e-3", "0.25"):
+        lines = json.loads(done(*certify, "--fragile", tolerance, "--json"))
+        tolerant = [each.tolerating(float(tolerance)) for each in ballots]
+        assert [line["fragile"] for line in lines] == [float(tolerance)] * 4
+        assert lines[0]["n_certified"] == mc.majorcert(tolerant, mc.Patch(1)).certified.sum()
+        assert lines[1]["n_certified"] == mc.drs(tolerant[0], mc.Patch(1)).certified.sum()
+    plain = json.loads(done(*certify, "--json"))
+    assert "fragile" not in plain[0]
+    assert plain[0]["n_certified"] > lines[0]["n_certified"], "a large tolerance should cost something"
+    out = tmp_path / "verdict.jsonl"
+    said = majorcert("certify", *evidence, "--patch", "1", "--fragile", "0.05", "-o", out)
+    assert said.exit_code == 0
+    n_fragile = ballots[0].tolerating(0.05).fragile.sum()
+    assert f"rows:2: {n_fragile:,} of {ballots[0].distance.size:,} ballots are fragile (" in said.stderr
+    assert [each["fragile"] for each in mc.Verdict.load(out).defenders] == [0.05] * 3
+    done("verify", out, "--sample", "5", "--evidence", *evidence)
+    said = done("info", evidence[0])
+    n_fragile = int((ballots[0].distance <= np.float64(1e-3)).sum())
+    assert f"fragile: {n_fragile} of {ballots[0].distance.size} ballots could change" in said
+
+
+def test_a_tolerance_that_cannot_be_had_is_refused(evidence: list[Path], tmp_path: Path) -> None:
+    for wrong in ("-1", "nan"):
+        assert "a number of 0 or more" in refused("certify", *evidence, "--patch", "1", "--fragile", wrong)
+    old = mc.Ballots.load(evidence[0])
+    about = {"strategy": old.strategy, "image_size": old.image_size, "n_classes": old.n_classes}
+    mc.Ballots(old.labels, **about).save(tmp_path / "old.zarr")
+    said = refused("certify", tmp_path / "old.zarr", "--patch", "1", "--fragile", "1e-3")
+    assert "were recorded without distances" in said
+    assert "fragile" not in done("info", tmp_path / "old.zarr")
+
+
 def test_certify_and_info_need_no_torch(evidence: list[Path]) -> None:
     code = (
         "import sys; sys.modules['torch'] = sys.modules['PIL'] = None; from majorcert.cli import app; "

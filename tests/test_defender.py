@@ -79,6 +79,30 @@ def test_ballots_are_the_scores_at_the_threshold() -> None:
     assert found.ballots(images).provenance["images_sha256"] == sha256(images)
 
 
+@pytest.mark.parametrize("threshold", [None, 0.3])
+def test_ballots_carry_their_distances_from_the_same_pass(threshold: float | None) -> None:
+    passes: list[int] = []
+
+    def network(views: torch.Tensor) -> torch.Tensor:
+        passes.append(len(views))
+        return 5 * views.mean(dim=(2, 3))
+
+    found = Defender(network, "columns:3", "crop", threshold, image_size=SIZE)
+    scores, n_passes = found.scores(pictures()), len(passes)
+    passes.clear()
+    probed = len(passes)
+    ballots = found.ballots(pictures())
+    expected = mc.Ballots.from_scores(scores, threshold=threshold, strategy="columns:3", image_size=SIZE)
+    np.testing.assert_array_equal(ballots.distance, expected.distance)
+    assert len(passes) - probed == n_passes - 2, "two passes were to find out what the network returns"
+    none = found.ballots(pictures()[:0])
+    assert none.distance is not None
+    assert none.tolerating(0.1).fragile is not None
+    assert len(none) == 0
+    tolerant = ballots.tolerating(0.05)
+    assert 0 < tolerant.fragile.sum() < tolerant.fragile.size  # type: ignore[union-attr]
+
+
 def test_images_may_come_in_any_of_the_ways_that_are_promised() -> None:
     found, images = defender(), pictures()
     expected = found.ballots(images).labels

@@ -142,12 +142,23 @@ def test_fragile_ballots_are_those_up_to_the_tolerance() -> None:
         found = ballots.tolerating(tolerance)
         assert found.fragile.sum() == expected
         assert found.provenance["fragile"] == tolerance
-        assert found[:1].fragile.tolist() == found[np.array([0])].fragile.tolist() == found.fragile.tolist()
         assert found.label.tolist() == ballots.label.tolist()
         assert found.counts().tolist() == ballots.counts().tolist()
     assert ballots.tolerating(0.5).tolerating(0).fragile.sum() == 1
     with pytest.raises(ValueError, match="read-only"):
         ballots.distance[:] = 1
+
+
+def test_a_part_has_its_own_fragile_ballots() -> None:
+    ballots = mc.Ballots.from_scores(some_scores(20), threshold=0.3, **COLUMNS).tolerating(0.05)
+    part, picked = ballots[5:9], ballots[np.array([7, 2])]
+    assert part.fragile.tolist() == ballots.fragile[5:9].tolist()
+    assert picked.fragile.tolist() == ballots.fragile[[7, 2]].tolist()
+    assert part.distance.tolist() == ballots.distance[5:9].tolist()
+    for one, images in ((part, slice(5, 9)), (picked, [7, 2])):
+        whole = mc.majorcert([ballots], mc.Patch(1))
+        assert np.array_equal(mc.majorcert([one], mc.Patch(1)).safe, whole.safe[images])
+        assert one.margin_certified(mc.Patch(1)).tolist() == ballots.margin_certified(mc.Patch(1))[images].tolist()
 
 
 def test_a_tolerance_is_not_rounded_to_half_precision() -> None:

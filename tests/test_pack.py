@@ -12,6 +12,7 @@ from majorcert.cli import app
 from majorcert.report.casestudy import CaseStudy, Recipe, compute
 from majorcert.report.pack import pack
 from majorcert.truth import write_truth
+from majorcert.verify import verify
 from majorcert.writer import BallotsWriter
 
 SIZE = (20, 20)
@@ -27,15 +28,16 @@ def made_up(spec: str, seed: int) -> np.ndarray:
     return (weights / weights.sum(axis=2, keepdims=True)).astype(np.float16)
 
 
-def voted(path: Path, spec: str, seed: int, *, scores: bool = True, images: str = "ab") -> Path:
+def voted(path: Path, spec: str, seed: int, *, scores: bool = True, distance: bool = False, images: str = "ab") -> Path:
     """A store in many chunks, as voting leaves it, with the true labels beside it."""
     values = made_up(spec, seed)
     ballots = mc.Ballots.from_scores(values, threshold=0.3, strategy=spec, image_size=SIZE)
     origin = {"threshold": 0.3, "images_sha256": images, "dataset": "made-up", "split": "test"}
     kind = {"strategy": spec, "image_size": SIZE, "n_classes": CLASSES, "provenance": origin}
-    writer = BallotsWriter.open(path, n_images=N, n_votes=3, scores=scores, chunk=7, **kind)
+    writer = BallotsWriter.open(path, n_images=N, n_votes=3, scores=scores, distance=distance, chunk=7, **kind)
     for part in writer.missing():
-        writer.write(part, ballots.labels[part], values[part] if scores else None)
+        far = ballots.distance[part] if distance else None
+        writer.write(part, ballots.labels[part], values[part] if scores else None, far)
     labels = {"dataset": "made-up", "split": "test", "images_sha256": images, "class_names": list("abc")}
     write_truth(path.parent / "made-up-test.truth.json", np.arange(N) % CLASSES, labels)
     return path
@@ -68,6 +70,22 @@ def test_a_packed_store_holds_the_same_votes_and_its_scores_rounded(raw: list[Pa
     second = mc.Scores.load(tmp_path / "study" / names[1])
     assert (second.points == np.rint(made_up("columns:3", 2).astype(float) * 255)).all()
     assert (mc.Scores.load(tmp_path / "study" / names[3]).points == np.rint(made_up("blocks:8", 4) * 15.0)).all()
+
+
+def test_distances_are_packed_too_and_far_ones_of_many_ablations_as_less(tmp_path: Path) -> None:
+    few = voted(tmp_path / "raw" / "few.zarr", "columns:3", 1, distance=True)
+    many = voted(tmp_path / "raw" / "many.zarr", "blocks:8", 4, scores=False, distance=True)
+    folder = tmp_path / "study"
+    packed = [mc.Ballots.load(folder / item.store) for item in pack([few, many], folder, BEST)]
+    raw = [mc.Ballots.load(few), mc.Ballots.load(many)]
+    assert np.array_equal(packed[0].distance, raw[0].distance)
+    assert np.array_equal(packed[1].distance, np.minimum(raw[1].distance, np.float16(1 / 16)))
+    for tolerance in (1e-3, 0.06):
+        verdicts = [mc.majorcert([each.tolerating(tolerance) for each in pair], mc.Patch(2)) for pair in (raw, packed)]
+        assert np.array_equal(verdicts[0].safe, verdicts[1].safe)
+        checks = verify(verdicts[0], packed, range(0, N, 20))
+        assert [each.what for check in checks for each in check.differences] == []
+    assert packed[1].tolerating(1 / 16).fragile.all()
 
 
 def test_rows_of_two_defenders_of_one_strategy_can_be_told_apart(raw: list[Path], tmp_path: Path) -> None:

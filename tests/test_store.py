@@ -1,11 +1,13 @@
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import majorcert as mc
+from majorcert.distance import rounded_down
 from majorcert.store import Store
 from majorcert.writer import BallotsWriter
 
@@ -35,6 +37,84 @@ def test_a_store_gives_back_what_was_saved(tmp_path: Path) -> None:
     assert loaded.labels.dtype == np.int16
     assert loaded.provenance == ballots.provenance
     assert (loaded.strategy, loaded.image_size, loaded.n_classes) == (mc.Columns(4, stride=3), (8, 10), 200)
+
+
+def some_distances(n_images: int) -> np.ndarray:
+    return rounded_down(np.random.default_rng(9).random((n_images, 4)))
+
+
+def with_distances(n_images: int = 1_100) -> mc.Ballots:
+    plain = some_ballots(n_images)
+    return mc.Ballots(plain.labels, **FACTS, provenance=plain.provenance, distance=some_distances(n_images))
+
+
+def test_a_store_gives_distances_back_whole_or_in_part(tmp_path: Path) -> None:
+    ballots = with_distances()
+    ballots.tolerating(0.1).save(tmp_path / "evidence")
+    loaded = mc.Ballots.load(tmp_path / "evidence")
+    assert np.array_equal(loaded.distance, ballots.distance)
+    assert loaded.distance.dtype == np.float16
+    assert loaded.fragile is None, "a tolerance belongs to a question, not to the evidence"
+    assert loaded.provenance == ballots.provenance
+    assert "fragile" not in Store.open(tmp_path / "evidence").attributes
+    part = mc.Ballots.load(tmp_path / "evidence", images=slice(500, 520))
+    assert np.array_equal(part.tolerating(0.1).fragile, ballots.tolerating(0.1).fragile[500:520])
+    some_ballots().save(tmp_path / "evidence")
+    assert mc.Ballots.load(tmp_path / "evidence").distance is None
+
+
+def test_a_store_without_distances_is_certified_as_before(tmp_path: Path) -> None:
+    some_ballots(50).save(tmp_path / "old")
+    assert "distance" not in Store.open(tmp_path / "old")
+    old, new = mc.Ballots.load(tmp_path / "old"), with_distances(50)
+    assert np.array_equal(mc.majorcert([old], mc.Patch(1)).safe, mc.majorcert([new], mc.Patch(1)).safe)
+    with pytest.raises(mc.BallotsError, match=r"columns:4/3 were recorded without distances.*vote again"):
+        old.tolerating(1e-3)
+
+
+def test_distances_are_kept_beside_the_labels_for_all_images_or_for_none(tmp_path: Path) -> None:
+    labels, distance = some_ballots(10).labels, some_distances(10)
+    writer = writer_at(tmp_path / "evidence", distance=True)
+    with pytest.raises(mc.StoreError, match="expected the distances of these ballots, got none"):
+        writer.write(slice(0, 4), labels[:4])
+    assert len(writer.missing()) == 3
+    for part in writer.missing():
+        writer.write(part, labels[part], None, distance[part])
+    assert np.array_equal(mc.Ballots.load(tmp_path / "evidence").distance, distance)
+    with pytest.raises(mc.StoreError, match="expected no distances, got some"):
+        writer_at(tmp_path / "without").write(slice(0, 4), labels[:4], None, distance[:4])
+    with pytest.raises(mc.BallotsError, match=r"one distance for each ballot, \(4, 4\)"):
+        writer.write(slice(0, 4), labels[:4], None, distance[:3])
+    with pytest.raises(mc.StoreError, match=r"holds other evidence .differs in its arrays."):
+        writer_at(tmp_path / "evidence")
+
+
+def other_shape(path: Path, shape: list[int]) -> None:
+    grid = {"name": "regular", "configuration": {"chunk_shape": [20, shape[1]]}}
+    edit(path / "distance" / "zarr.json", {"shape": shape, "chunk_grid": grid})
+
+
+def replaced(path: Path, distance: np.ndarray) -> None:
+    store = Store.open(path, writable=True)
+    store.write(slice(None), {"distance": distance})
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda p: shutil.rmtree(p / "distance" / "c"), "a finite number of 0 or more"),
+        (lambda p: replaced(p, np.full((20, 4), -1, np.float16)), "a finite number of 0 or more"),
+        (lambda p: replaced(p, np.full((20, 4), np.inf, np.float16)), "a finite number of 0 or more"),
+        (lambda p: other_shape(p, [20, 3]), "it has not one distance for each ballot"),
+        (lambda p: other_shape(p, [2**40, 4]), "it has not one distance for each ballot"),
+        (lambda p: edit(p / "distance" / "zarr.json", {"data_type": "int16", "fill_value": 0}), "is declared as int16"),
+    ],
+)
+def test_damaged_distances_are_refused(tmp_path: Path, damage: Callable[[Path], None], message: str) -> None:
+    with_distances(20).save(tmp_path / "evidence")
+    damage(tmp_path / "evidence")
+    with pytest.raises(mc.StoreError, match=message):
+        mc.Ballots.load(tmp_path / "evidence")
 
 
 def test_a_part_can_be_read_alone_and_certified_alike(tmp_path: Path) -> None:

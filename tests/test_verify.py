@@ -110,6 +110,80 @@ def test_the_checker_and_the_core_agree(seed: int, monkeypatch: pytest.MonkeyPat
     opinion.majority_holds.cache_clear()
 
 
+TOLERANCE = 0.2
+FRAGILE: dict[str, Callable[[list[mc.Ballots]], Verdict]] = {
+    method: lambda ballots, certify=certify: certify([each.tolerating(TOLERANCE) for each in ballots])  # type: ignore[misc]
+    for method, certify in CERTIFIERS.items()
+}
+
+
+def shaky() -> list[mc.Ballots]:
+    """The same votes, of some of which it is known that they are near to changing."""
+    found = []
+    for place, each in enumerate(ballots()):
+        random = np.random.default_rng(place)
+        share = random.choice([0.0, 0.1, 0.25], size=(N, 1))
+        distance = np.where(random.random(each.labels.shape[:2]) < share, 0.15, 0.7)
+        about: dict[str, Any] = {"image_size": (8, 8), "n_classes": N_CLASSES, "images": each.images}
+        found.append(mc.Ballots(each.labels, strategy=each.strategy, distance=distance, **about))
+    return found
+
+
+@pytest.mark.parametrize("method", FRAGILE)
+def test_an_honest_verdict_with_fragile_ballots_passes(method: str, tmp_path: Path) -> None:
+    evidence = shaky()
+    verdict, plain = FRAGILE[method](evidence), CERTIFIERS[method](evidence)
+    assert 0 < verdict.certified.sum() < plain.certified.sum(), "some certificates should be lost, and some stay"
+    evidence = evidence[: len(verdict.defenders)]
+    passes(verdict, evidence, tmp_path)
+    said = json.loads(passes(verdict, evidence, tmp_path, "--json"))
+    assert said["fragile"] == [TOLERANCE] * len(evidence)
+
+
+@pytest.mark.parametrize("method", FRAGILE)
+def test_fragility_that_was_ignored_is_caught(method: str, tmp_path: Path) -> None:
+    """A verdict that claims a tolerance and was made without it."""
+    evidence = shaky()
+    plain, honest = CERTIFIERS[method](evidence), FRAGILE[method](evidence)
+    forged = replace(plain, defenders=honest.defenders)
+    row = int(np.flatnonzero(plain.certified & ~honest.certified)[0])
+    said = fails(forged, evidence[: len(plain.defenders)], tmp_path)
+    assert f"image {100 + row}, certified: expected False, found True" in said
+
+
+@pytest.mark.parametrize("method", FRAGILE)
+@pytest.mark.parametrize("altered", [0.1, 0.9, None])
+def test_an_altered_tolerance_is_caught(method: str, altered: float | None, tmp_path: Path) -> None:
+    evidence = shaky()
+    honest = FRAGILE[method](evidence)
+    origins = tuple({**origin, "fragile": altered} for origin in honest.defenders)
+    expected, found = ("True", "False") if altered != 0.9 else ("False", "True")
+    said = fails(replace(honest, defenders=origins), evidence[: len(origins)], tmp_path)
+    assert f"certified: expected {expected}, found {found}" in said
+
+
+def test_a_tolerance_that_cannot_be_checked_is_refused(tmp_path: Path) -> None:
+    evidence = shaky()
+    verdict = FRAGILE["majorcert-exact"](evidence)
+    assert "evidence 1 was recorded without distances" in refuses(verdict, ballots(), tmp_path)
+    for wrong in (-1.0, "little", True, float("nan")):
+        origins = tuple({**origin, "fragile": wrong} for origin in verdict.defenders)
+        said = refuses(replace(verdict, defenders=origins), evidence, tmp_path)
+        assert "'fragile' is a number of 0 or more" in said
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_checker_and_the_core_agree_on_fragile_ballots(seed: int) -> None:
+    case = draw_case(seed, n_classes=3 + seed % 3, n_defenders=1 + seed % 4, image_sizes=[(4, 5), (6, 3)], n_images=4)
+    case = case.shaken(seed)
+    evidence, patch = case.ballots(), mc.Patch(*case.patch)
+    verdicts = [mc.majorcert(evidence, patch), mc.majorcert(evidence, patch, reach="paper")]
+    verdicts += [mc.drs(evidence[0], patch, bound="local"), mc.drs(evidence[0], patch)]
+    for verdict in verdicts:
+        checks = verify.verify(verdict, evidence[: len(verdict.defenders)], range(case.n_images))
+        assert [each for check in checks for each in check.differences] == []
+
+
 def test_a_changed_verdict_bit_is_caught(tmp_path: Path) -> None:
     evidence = ballots()
     verdict = mc.drs(evidence[0], PATCH)
@@ -345,6 +419,17 @@ def test_votes_at_the_threshold_may_differ_and_are_counted() -> None:
     check, n_near = verify.check_ballots(evidence, [0], top, None, near=1e-3)
     assert n_near == 1
     assert [each.what for each in check.differences] == ["the ballot of ablation 2 of columns:1"]
+
+
+@pytest.mark.parametrize(("threshold", "true"), [(0.3, 0.1), (None, 0.25)])
+def test_a_distance_that_the_scores_do_not_bear_out_is_caught(threshold: float | None, true: float) -> None:
+    scores = np.array([[[0.7, 0.2, 0.1]] * 4])
+    about: dict[str, Any] = {"strategy": "columns:1", "image_size": (1, 4), "n_classes": 3}
+    for far, n_differences in ((true / 2, 0), (true, 0), (true + 9e-4, 0), (true + 0.02, 1)):
+        evidence = mc.Ballots([[0, 0, 0, 0]], **about, distance=np.full((1, 4), far, np.float16))
+        check, n_near = verify.check_ballots(evidence, [0], scores, threshold, near=1e-3)
+        assert (len(check.differences), n_near) == (n_differences, 0)
+    assert "the distance of ablation 0 (and 3 more) of columns:1: expected at most" in str(check.differences[0])
 
 
 @pytest.fixture(scope="module")

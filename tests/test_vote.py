@@ -16,6 +16,7 @@ import torch
 
 import majorcert as mc
 from majorcert.ballots import votes_from_scores
+from majorcert.distance import distance_of
 from majorcert.errors import BallotsError, DataError, ModelError, StoreError
 from majorcert.nets.data import Dataset
 from majorcert.nets.models import ModelConfig, build
@@ -159,6 +160,9 @@ def test_the_store_holds_the_ballots_and_where_they_come_from(tmp_path: Path) ->
     assert direct.scores is not None
     kept = Store.open(tmp_path / "e.zarr").read("scores", slice(None), kind="f", n_axes=3)
     np.testing.assert_array_equal(kept, direct.scores.half().numpy())
+    np.testing.assert_array_equal(ballots.distance, direct.distance.numpy())
+    np.testing.assert_array_equal(ballots.distance, distance_of(direct.scores.numpy(), 0.3))
+    assert len(np.unique(ballots.distance)) > 1
     expected = votes_from_scores(direct.scores.numpy(), 0.3)
     np.testing.assert_array_equal(ballots.labels[:, :, : expected.shape[2]], expected)
     assert ballots.provenance["images_sha256"] == data.sha256()
