@@ -15,6 +15,8 @@ CONSIDERED = 256
 """So many placements of each image are compared by the votes that they leave standing."""
 AT_ONCE = 16
 """So many images at a time, which keeps the tables small."""
+OUT_OF_REACH = 100.0
+"""Added for each defender that cannot be moved by votes alone."""
 BY_LOT = 3
 """Every third placement is any one, whatever the votes say."""
 
@@ -46,7 +48,7 @@ def placements_to_probe(victim: Victim, safe: Bools, n: int, rngs: list[np.rando
     order = np.stack([rng.permutation(n_tops * n_lefts) for rng in rngs])
     unsafe_first = np.take_along_axis(safe.reshape(n_images, -1), order, axis=1).argsort(axis=1, kind="stable")
     considered = np.take_along_axis(order, unsafe_first, axis=1)[:, :n_considered]
-    cost = _cost(victim, considered, n_lefts)
+    cost = needs(victim, np.stack(np.divmod(considered, n_lefts), axis=2)).min(axis=2)
     by_votes = np.take_along_axis(considered, cost.argsort(axis=1, kind="stable"), axis=1)
     n_by_lot = n // BY_LOT
     by_lot = np.stack([rng.integers(n_tops * n_lefts, size=n_by_lot) for rng in rngs])
@@ -57,16 +59,22 @@ def placements_to_probe(victim: Victim, safe: Bools, n: int, rngs: list[np.rando
     return np.stack(np.divmod(chosen, n_lefts), axis=2)
 
 
-def _cost(victim: Victim, placements: Ints, n_lefts: int) -> npt.NDArray[np.float64]:
-    """(images, placements) the share of the touched votes that the easiest rival needs, over the defenders it needs."""
+def needs(victim: Victim, placements: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    """(images, placements, labels) what each rival needs at (images, placements, 2), by the untouched votes alone.
+
+    The share of the touched votes that would have to be given to it, summed over the defenders that it needs, and far
+    more where there are not so many.
+    """
     found = []
     for begun in range(0, len(placements), AT_ONCE):
-        some = placements[begun : begun + AT_ONCE].astype(np.int64)
+        some = placements[begun : begun + AT_ONCE]
         image = np.arange(begun, begun + len(some)).repeat(some.shape[1])
-        sites = sites_of(image, np.stack(np.divmod(some.ravel(), n_lefts), axis=1), victim.clean.device)
+        sites = sites_of(image, some.reshape(-1, 2), victim.clean.device)
+        labels, clean = victim.labels[sites.image], victim.clean[sites.image]
         with torch.no_grad():
-            counts = torch.stack(victim.kept(sites), dim=1)
-            share = lacking(counts) / victim.n_touched(sites).clamp(min=0.5)[:, :, None]
-            gaps = rival_gaps(share, victim.labels[sites.image], victim.clean[sites.image])
-        found.append(gaps.amin(dim=1).double().cpu().numpy().reshape(some.shape))
+            lack, n_touched = lacking(torch.stack(victim.kept(sites), dim=1)), victim.n_touched(sites)[:, :, None]
+            # The last vote counts for nothing, so that a single view does not favour the label that wins ties.
+            share = (lack - 1).clamp(min=0) / n_touched.clamp(min=1)
+            gaps = rival_gaps(share + OUT_OF_REACH * (lack > n_touched), labels, clean)
+        found.append(gaps.double().cpu().numpy().reshape(*some.shape[:2], -1))
     return np.concatenate(found)

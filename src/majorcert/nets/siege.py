@@ -15,7 +15,7 @@ from torch import Tensor
 from majorcert.nets.attack import descend, probe
 from majorcert.nets.campaign import Effort, Group, Judge, Outcome
 from majorcert.nets.paint import Pixels, Pool, cheap_patches, noise, paste
-from majorcert.nets.plan import placements_to_probe, sites_of
+from majorcert.nets.plan import needs, placements_to_probe, sites_of
 from majorcert.nets.race import Aim, rival_gaps
 from majorcert.nets.victim import Sites
 from majorcert.plurality import Ints
@@ -110,9 +110,14 @@ class Siege:
         return np.random.default_rng([self.effort.seed, int(self.group.numbers[image]), stage])
 
     def _choose(self, gaps: npt.NDArray[np.float32], placements: npt.NDArray[np.int64], patches: Pixels) -> None:
-        """Where gradients will be used, towards what, and from which cheap patch on; a witness comes last."""
-        nearest = gaps.min(axis=2)
-        rival, order = nearest.argmin(axis=2), nearest.min(axis=2).argsort(axis=1, kind="stable")
+        """Where gradients will be used, towards what, and from which cheap patch on; a witness comes last.
+
+        What a rival still lacks under the best cheap patch counts as much as what it needs at least.
+        """
+        victim = self.group.victim
+        n_touched = sum(surrogate.n_touched for surrogate in victim.surrogates) / len(victim.surrogates)
+        far = gaps.min(axis=2) / n_touched + needs(victim, placements)
+        rival, order = far.argmin(axis=2), far.min(axis=2).argsort(axis=1, kind="stable")
         for image, witness in enumerate(self.group.witnesses):
             for wave in range(self.effort.placements):
                 place = order[image, wave % order.shape[1]]

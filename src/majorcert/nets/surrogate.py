@@ -45,7 +45,12 @@ class Surrogate:
     def n_pixels(self) -> int:
         """Pixels of all touched views of one candidate, at most."""
         height, width = self.cutter.view_size
-        return self.rows.shape[1] * self.columns.shape[1] * height * width
+        return self.n_touched * height * width
+
+    @property
+    def n_touched(self) -> int:
+        """Views that one placement touches, at most."""
+        return self.rows.shape[1] * self.columns.shape[1]
 
     def touched(self, top: Tensor, left: Tensor) -> tuple[Tensor, Tensor]:
         """(N, touched) the ablations that each placement touches, and which of them do not merely fill up."""
