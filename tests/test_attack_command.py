@@ -210,3 +210,9 @@ def test_what_makes_no_sense_is_refused_in_one_sentence(runs: Path, tmp_path: Pa
         "attack", runs / "defended", unlabelled, *out, "--split", "trainval"
     )
     assert not (tmp_path / "out").exists()
+
+
+def test_help_has_an_example() -> None:
+    result = majorcert("attack", "--help")
+    assert result.exit_code == 0
+    assert "Example: majorcert attack" in " ".join(result.stdout.split())
