@@ -158,7 +158,10 @@ def test_placements_with_little_slack_come_first() -> None:
         if (~safe[image]).sum() >= 4:
             assert not safe[image][chosen[image, :4, 0], chosen[image, :4, 1]].any()
     n_placements = safe[0].size
-    assert placements_to_probe(victim, safe, 3 * n_placements, rngs).shape == (6, 3 * n_placements, 2)
+    many = placements_to_probe(victim, safe, 6 * n_placements, rngs)
+    assert many.shape == (6, 6 * n_placements, 2)
+    for image in range(len(images)):
+        assert len({tuple(place) for place in many[image, : 4 * n_placements].tolist()}) == n_placements
 
 
 def test_a_plain_classifier_can_be_attacked_and_is_never_certified() -> None:

@@ -53,9 +53,8 @@ def placements_to_probe(victim: Victim, safe: Bools, n: int, rngs: list[np.rando
     n_by_lot = n // BY_LOT
     by_lot = np.stack([rng.integers(n_tops * n_lefts, size=n_by_lot) for rng in rngs])
     # With fewer placements than asked for they come round again.
-    chosen = np.concatenate([np.resize(by_votes, (n_images, n - n_by_lot)), by_lot], axis=1)
-    if n_considered >= n - n_by_lot:
-        chosen[:, : n - n_by_lot] = by_votes[:, : n - n_by_lot]
+    cheapest = by_votes[:, np.arange(n - n_by_lot) % n_considered]
+    chosen = np.concatenate([cheapest, by_lot], axis=1)
     return np.stack(np.divmod(chosen, n_lefts), axis=2)
 
 

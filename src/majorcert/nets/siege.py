@@ -125,18 +125,18 @@ class Siege:
                 self.placements[image, wave] = placements[image, place]
                 self.rivals[image, wave] = aimed
                 self.begin[image, wave] = patches[image, gaps[image, place, :, aimed].argmin()]
-            if witness is not None:
+            if witness is not None and self.effort.placements > 1:
                 self.placements[image, -1] = witness.top, witness.left
                 self.rivals[image, -1] = witness.rival
 
     def _aim(self, image: Ints, wave: int) -> Aim:
-        """At the rival of the wave; in the last one, at what the witness says, where there is one."""
+        """At the rival of the wave; in the last of several, at what the witness says, where there is one."""
         victim = self.group.victim
         which = torch.from_numpy(image).to(self.device)
         rival = torch.from_numpy(self.rivals[image, wave]).to(self.device)
         labels, clean = victim.labels[which], victim.clean[which]
         aim = Aim.at_rival(rival, labels, clean)
-        if wave < self.effort.placements - 1:
+        if wave < max(1, self.effort.placements - 1):
             return aim
         none = (-1,) * labels.shape[1]
         forced = [none if witness is None else witness.forced for witness in self.group.witnesses]
