@@ -6,7 +6,7 @@ import typer
 from typer.core import TyperGroup
 
 from majorcert import __version__
-from majorcert.commands import certify, demo, explain, info, pack, predict, report, table, train, verify, vote
+from majorcert.commands import attack, certify, demo, explain, info, pack, predict, report, table, train, verify, vote
 from majorcert.commands.terminal import complain
 from majorcert.errors import MajorcertError
 
@@ -44,6 +44,7 @@ for verb in (
     report.report,
     explain.explain,
     demo.demo,
+    attack.attack,
     info.info,
     pack.pack,
     table.table,

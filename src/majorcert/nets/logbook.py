@@ -1,0 +1,77 @@
+"""The record of an attack on disk: a header and a row for each image, as JSON lines; and images as PNG files."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from majorcert.atomic import replacing
+from majorcert.errors import StoreError
+
+FORMAT = "majorcert-attack"
+Row = dict[str, Any]
+
+
+class Logbook:
+    """The rows that are there, and what they are about; the file is always whole."""
+
+    def __init__(self, path: Path, about: Mapping[str, Any]) -> None:
+        """Open the file or begin it; one that is about something else is refused."""
+        self.path = path
+        self.about: dict[str, Any] = json.loads(json.dumps(dict(about)))
+        self.rows: list[Row] = []
+        self.seconds = 0.0
+        if path.exists():
+            self._read()
+
+    def add(self, rows: list[Row], seconds: float) -> None:
+        """Write the file anew with more rows."""
+        self.rows = [*self.rows, *rows]
+        self.seconds += seconds
+        header = {"format": FORMAT, "version": 1, "about": self.about, "seconds": round(self.seconds, 3)}
+        with replacing(self.path) as beside, beside.open("w", encoding="utf-8") as file:
+            for line in (header, *self.rows):
+                file.write(json.dumps(line, separators=(",", ":")) + "\n")
+
+    def _read(self) -> None:
+        try:
+            header, *rows = (json.loads(line) for line in self.path.read_text(encoding="utf-8").splitlines())
+            if (header["format"], header["version"]) != (FORMAT, 1):
+                raise ValueError("it is of another format or version")
+            about, self.seconds = dict(header["about"]), float(header["seconds"])
+            self.rows = [{**row, "image": int(row["image"])} for row in rows]
+        except (OSError, KeyError, TypeError, ValueError) as error:
+            raise StoreError(f"{self.path}: not the record of an attack, or damaged ({error}); remove it") from None
+        for key in sorted(about.keys() | self.about.keys()):
+            if about.get(key) != self.about.get(key):
+                raise StoreError(
+                    f"{self.path} is the record of another attack: {key} was {about.get(key)!r}, now it is "
+                    f"{self.about.get(key)!r}; give another folder, or the same settings to go on"
+                )
+
+
+def write_png(path: Path, image: Tensor) -> None:
+    """Write a (C, H, W) uint8 image of 1 or 3 channels, without loss."""
+    from PIL import Image
+
+    pixels = image[0] if len(image) == 1 else image.permute(1, 2, 0)
+    with replacing(path) as beside:
+        Image.fromarray(np.ascontiguousarray(pixels.cpu().numpy())).save(beside, format="PNG")
+
+
+def read_png(path: Path) -> Tensor:
+    """(C, H, W) uint8: what `write_png` wrote."""
+    from PIL import Image
+
+    try:
+        with Image.open(path, formats=("PNG",)) as file:
+            pixels = np.array(file)
+    except OSError as error:
+        raise StoreError(
+            f"{path}: the saved image cannot be read ({error}); remove the folder and attack anew"
+        ) from None
+    return torch.from_numpy(pixels[None] if pixels.ndim == 2 else np.ascontiguousarray(pixels.transpose(2, 0, 1)))

@@ -1,0 +1,45 @@
+"""A classifier of whole images as a defender that hides nothing, so that it can be attacked in the same way."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch import Tensor, nn
+
+from majorcert.nets.defender import Defender
+from majorcert.nets.voter import Network
+from majorcert.strategies import Columns
+from majorcert.threat import ImageSize
+
+
+class _Colours(nn.Module):
+    """Gives the inner network the colours of a crop view without the two channels that say where each pixel is."""
+
+    def __init__(self, inner: Network) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, views: Tensor) -> Tensor:
+        return self.inner(views[:, :-2])
+
+
+def undefended(
+    model: Network,
+    *,
+    image_size: ImageSize,
+    channels: int = 3,
+    class_names: Sequence[str] | None = None,
+    **options: Any,
+) -> Defender:
+    """A plain classifier, from (N, C, H, W) images of 0 to 1 to logits, as a defender with one view: the whole image.
+
+    Every patch touches that view, so nothing is ever certified.
+
+    >>> undefended(network, image_size=(32, 32)).certify(images, Patch(1)).certified.any()
+    False
+
+    Args:
+        options: `device`, `precision`, `batch_size` and `compiled`, as for `Defender`.
+    """
+    whole = Columns(image_size[1], stride=image_size[1])
+    about: dict[str, Any] = {"image_size": image_size, "channels": channels, "class_names": class_names}
+    return Defender(_Colours(model), whole, "crop", None, **about, **options)
