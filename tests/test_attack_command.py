@@ -22,6 +22,7 @@ from majorcert.nets import siege
 from majorcert.nets.data import load
 from majorcert.nets.logbook import read_png, write_png
 from majorcert.nets.paint import paste
+from majorcert.nets.undefended import load_undefended
 
 torch.set_num_threads(1)
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(mc.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
@@ -93,7 +94,7 @@ def test_the_painted_images_differ_within_the_patch_alone_and_are_predicted_as_r
 ) -> None:
     test = load("digits", "test")
     for folder, run in ((attacked[0], "defended"), (attacked[0] / "undefended", "undefended")):
-        ensemble = mc.Ensemble.load(runs / run)
+        ensemble = mc.Ensemble.load(runs / run) if run == "defended" else load_undefended(runs / run)
         flipped = [row for row in rows_of(folder) if row["flipped"]]
         assert flipped
         assert len(list((folder / "painted").iterdir())) == len(flipped)
@@ -105,6 +106,15 @@ def test_the_painted_images_differ_within_the_patch_alone_and_are_predicted_as_r
             assert not changed.any()
             assert int(ensemble.predict(painted[None])[0]) == row["label"] != row["predicted"]
             assert int(ensemble.predict(clean[None])[0]) == row["predicted"]
+
+
+def test_an_undefended_network_says_its_top_label(runs: Path) -> None:
+    images = load("digits", "test").images // 4  # so dark that the network is not sure
+    trained, plain = mc.Defender.load(runs / "undefended"), load_undefended(runs / "undefended")
+    top = plain.scores(images)[:, 0].argmax(axis=1)
+    np.testing.assert_array_equal(plain.predict(images), top)
+    assert (trained.predict(images) != top).any(), "several labels over the threshold, or none"
+    assert plain.weights_sha256 == trained.weights_sha256
 
 
 def test_the_certificates_are_those_of_the_core(attacked: tuple[Path, dict[str, Any]], runs: Path) -> None:
@@ -203,6 +213,8 @@ def test_what_makes_no_sense_is_refused_in_one_sentence(runs: Path, tmp_path: Pa
     assert "a 9x9 patch does not fit in a 8x8 image" in refused(*attack, "--patch", "9")
     assert "the precision is 'float32' or 'bfloat16', got 'half'" in refused(*attack, "--precision", "half")
     assert "there is no folder 'nothing'" in refused("attack", "nothing", "digits", *out)
+    whole = ("--undefended", runs / "defended" / "rows-2")
+    assert "is a defender (rows:2), not an undefended classifier; train one for 8x8 images" in refused(*attack, *whole)
     test = load("digits", "test")
     unlabelled = tmp_path / "unlabelled.npz"
     np.savez(unlabelled, images=test.images[:, 0].numpy(), class_names=np.array(test.class_names))

@@ -68,15 +68,15 @@ def attack(
     from majorcert.nets.logbook import Logbook
     from majorcert.nets.paint import Pool
     from majorcert.nets.sources.order import shuffled
+    from majorcert.nets.undefended import load_undefended
 
     if precision not in PRECISIONS:
         raise ModelError(f"the precision is 'float32' or 'bfloat16', got {precision!r}")
     effort, rectangle = Effort(restarts, steps, placements, probed, cheap, seed), Patch.parse(patch)
-    loaded = {
-        name: Ensemble.load(run, device=device, precision="float32")
-        for name, run in (("undefended", undefended), ("defended", ensemble))
-        if run is not None
-    }
+    where: dict[str, Any] = {"device": device, "precision": "float32"}
+    loaded = {"defended": Ensemble.load(ensemble, **where)}
+    if undefended is not None:
+        loaded = {"undefended": Ensemble([load_undefended(undefended, **where)]), **loaded}
     kind: dict[str, Any] = {"image_size": loaded["defended"].image_size, "channels": loaded["defended"].channels}
     whole = load(data, split, data_dir, seed=split_seed, skip_bad=skip_bad, **kind)  # type: ignore[arg-type]
     for skipped in whole.skipped:

@@ -92,6 +92,7 @@ class Trial:
             "n": len(self.images),
             "images_sha256": self.images.sha256(),
             "weights_sha256": [defender.weights_sha256 for defender in self.ensemble.defenders],
+            "thresholds": [defender.threshold for defender in self.ensemble.defenders],
             "strategies": [str(defender.strategy) for defender in self.ensemble.defenders],
         }
 

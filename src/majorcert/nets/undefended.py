@@ -1,11 +1,14 @@
 """A classifier of whole images as a defender that hides nothing, so that it can be attacked in the same way."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from torch import Tensor, nn
 
+from majorcert.errors import ModelError
 from majorcert.nets.defender import Defender
+from majorcert.nets.ensemble_file import resolved
 from majorcert.nets.voter import Network
 from majorcert.strategies import Columns
 from majorcert.threat import ImageSize
@@ -43,3 +46,28 @@ def undefended(
     whole = Columns(image_size[1], stride=image_size[1])
     about: dict[str, Any] = {"image_size": image_size, "channels": channels, "class_names": class_names}
     return Defender(_Colours(model), whole, "crop", None, **about, **options)
+
+
+def load_undefended(run: str | Path, **options: Any) -> Defender:
+    """A network that `majorcert train` made with one view of everything; its label is its top label, as usual.
+
+    Args:
+        options: as for `Defender.load`.
+    """
+    trained = Defender.load(resolved(run), **options)
+    if trained.voter.cutter.n_ablations != 1:
+        height, width = trained.image_size
+        raise ModelError(
+            f"{run} is a defender ({trained.strategy}), not an undefended classifier; train one for {height}x{width} "
+            f"images with --strategy columns:{width}/{width}"
+        )
+    about: dict[str, Any] = {
+        "image_size": trained.image_size,
+        "channels": trained.channels,
+        "class_names": trained.class_names,
+        "config": None if trained.card is None else trained.card.model,
+    }
+    plain = Defender(trained.model, trained.strategy, trained.view, None, **about, **options)
+    # The fingerprint of the file that it came from, whatever type the weights are stored in.
+    plain.__dict__["weights_sha256"] = trained.weights_sha256
+    return plain
