@@ -168,18 +168,16 @@ def ten_patch_sizes(width: int) -> dict[str, Any]:
     return {"ten patch sizes, 64 images, ms": round(1000 * took)}
 
 
-def on_device(
-    device: str, n_images: int, width: int, folder: str, compile: Sequence[bool] = (False, True)
-) -> dict[str, Any]:
+def on_device(device: str, n_images: int, width: int, folder: str) -> dict[str, Any]:
     results: dict[str, Any] = {"device": torch.cuda.get_device_name() if device == "cuda" else device}
     data = pictures(n_images)
-    for compiled, spec in product(compile, ("blocks:12", "columns:4")):
-        found = voter(spec, "crop", width, device=device, compiled=compiled)
+    for spec in ("blocks:12", "columns:4"):
+        found = voter(spec, "crop", width, device=device)
         voted(found, pictures(min(n_images, 256)), folder)  # warms up, and waits until the device is done
         begun = time.perf_counter()
         voted(found, data, folder)
         speed = round(n_images * found.cutter.n_ablations / (time.perf_counter() - begun))
-        name = f"voting {spec} crop{', compiled' if compiled else ''}, {n_images} images"
+        name = f"voting {spec} crop, {n_images} images"
         results[f"{name}, views/s"] = speed
         print(f"{name:<48} {speed:>12,} views/s into the store", flush=True)
     results |= company(device, min(n_images, 48), width)

@@ -1,9 +1,9 @@
 """How ballots differ between set-ups: python benchmarks/bench_numerics.py cifar10 cifar10 --images 100 [--cuda].
 
-The same networks vote on the same images in several ways: float32 and bfloat16, eager and compiled, in tiles of several
-sizes, on one thread and on two, and with --cuda on a GPU. Each set-up is compared with float32 on a CPU, and with
---cuda also with what a GPU does unless told otherwise (bfloat16). A ballot that was solid at 1e-3 must not differ
-where no score of it moved by more than 1e-3; the last column counts those that do, and has to be 0.
+The same networks vote on the same images in several ways: float32 and bfloat16, in tiles of several sizes, on one
+thread and on two, compiled with --compiled, and with --cuda on a GPU instead. Each set-up is compared with float32 on a
+CPU, and with --cuda also with what a GPU does unless told otherwise (bfloat16). A ballot that was solid at 1e-3 must not
+differ where no score of it moved by more than 1e-3; the last column counts those that do, and has to be 0.
 """
 
 import argparse
@@ -188,14 +188,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("data", help="as for `majorcert vote`")
     parser.add_argument("--images", type=int, default=100, help="the first so many")
     parser.add_argument("--data-dir", type=Path, default=Path("data"))
-    parser.add_argument("--cuda", action="store_true", help="on a GPU as well")
+    parser.add_argument("--cuda", action="store_true", help="compare a GPU with the CPU")
+    parser.add_argument(
+        "--compiled", action="store_true", help="compiled networks as well, which takes a minute or two"
+    )
     parser.add_argument("--out", type=Path, help="write the numbers to this JSON file")
     asked = parser.parse_args(arguments)
     if asked.cuda and not torch.cuda.is_available():
         parser.error("this torch sees no CUDA device; leave out --cuda")
     first = mc.Ensemble.load(asked.ensemble).defenders[0]
     data = load(asked.data, "test", asked.data_dir, image_size=first.image_size, channels=first.channels)
-    ways = [*CPU, *(CUDA if asked.cuda else ())]
+    ways = [CPU[0], *CUDA] if asked.cuda else [*CPU]
+    ways = [way for way in ways if asked.compiled or not way.compiled]
     results, failed = measure(asked.ensemble, data.images[: asked.images], ways)
     Console(width=None if sys.stdout.isatty() else 200).print(table(results))
     if asked.out:

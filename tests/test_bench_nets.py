@@ -23,7 +23,7 @@ def bench() -> ModuleType:
 
 
 def test_what_a_gpu_runs_also_runs_on_a_cpu(bench: ModuleType, tmp_path: Path) -> None:
-    found = bench.on_device("cpu", 2, 2, str(tmp_path), compile=(False,))
+    found = bench.on_device("cpu", 2, 2, str(tmp_path))
     assert found.pop("bitwise equal scores") == {"alone": True, "in another order": True}
     assert found.pop("device") == "cpu"
     assert {name.split(",")[0] for name in found} == {
