@@ -2,8 +2,8 @@
 
 The same networks vote on the same images in several ways: float32 and bfloat16, in tiles of several sizes, on one
 thread and on two, compiled with --compiled, and with --cuda on a GPU instead. Each set-up is compared with float32 on a
-CPU, and with --cuda also with what a GPU does unless told otherwise (bfloat16). A ballot that was solid at 1e-3 must not
-differ where no score of it moved by more than 1e-3; the last column counts those that do, and has to be 0.
+CPU, and with --cuda also with what a GPU does unless told otherwise (bfloat16). A ballot that was solid at 1e-3 must
+not differ where no score of it moved by more than 1e-3; the last column counts those that do, and has to be 0.
 """
 
 import argparse

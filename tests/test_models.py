@@ -107,9 +107,10 @@ def test_one_kernel_or_three_give_the_same_on_cuda(dtype: torch.dtype) -> None:
     """Without gradients convolution, shortcut and ReLU are one kernel; with gradients they are three."""
     lean = folded(build(ModelConfig("resnet", 5, 3, width=8))).to("cuda", dtype, memory_format=torch.channels_last)  # type: ignore[call-overload]
     views = random_views(16, 5, 12, 12).to("cuda", dtype).contiguous(memory_format=torch.channels_last)
-    three = lean(views)
-    with torch.inference_mode(), torch.backends.cudnn.flags(enabled=True, deterministic=True, allow_tf32=False):
-        one = lean(views)
+    with torch.backends.cudnn.flags(enabled=True, deterministic=True, allow_tf32=False):
+        three = lean(views)
+        with torch.inference_mode():
+            one = lean(views)
     assert three.requires_grad
     assert not one.requires_grad
     tolerance = 1e-4 if dtype == torch.float32 else 5e-2

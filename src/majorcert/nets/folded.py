@@ -1,7 +1,7 @@
 """A trained network made lean for voting: the same function up to rounding, with fewer passes over memory."""
 
 import copy
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -37,24 +37,21 @@ def _fold(sequence: nn.Sequential) -> None:
 class ConvolutionReLU(nn.Module):
     """A convolution, what is added to it, and a ReLU: one kernel on CUDA, where the three are bound by memory.
 
-    That kernel has no gradient, so where gradients are recorded the three run one after the other.
+    That kernel has no gradient, and a compiler fuses as much by itself: for both the three stay apart.
     """
 
     def __init__(self, convolution: nn.Conv2d) -> None:
         super().__init__()
         self.convolution = convolution
+        self.plain = convolution.padding_mode == "zeros" and not isinstance(convolution.padding, str)
 
     def forward(self, features: Tensor, shortcut: Tensor | None = None) -> Tensor:
         conv = self.convolution
-        if (
-            not features.is_cuda
-            or torch.is_grad_enabled()
-            or conv.padding_mode != "zeros"
-            or isinstance(conv.padding, str)
-        ):
+        apart = torch.is_grad_enabled() or torch.compiler.is_compiling()
+        if apart or not features.is_cuda or not self.plain:
             result: Tensor = conv(features)
             return F.relu(result if shortcut is None else result.add_(shortcut), inplace=True)
-        place = conv.stride, conv.padding, conv.dilation, conv.groups
+        place: Any = conv.stride, conv.padding, conv.dilation, conv.groups
         if shortcut is None:
             return torch.cudnn_convolution_relu(features, conv.weight, conv.bias, *place)
         return torch.cudnn_convolution_add_relu(features, conv.weight, shortcut, 1.0, conv.bias, *place)
