@@ -13,12 +13,14 @@ SOURCE = Path(majorcert.__file__).parent
 # A module imports only from those before it.
 CORE = [
     "errors",
+    "intake",
     "threat",
     "strategies",
     "plurality",
     "reach",
     "tally",
     "atomic",
+    "chunks",
     "store",
     "ballots",
     "scores",
