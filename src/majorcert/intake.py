@@ -10,7 +10,6 @@ import os
 import stat
 import sys
 import zipfile
-from collections.abc import Collection
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
@@ -73,7 +72,7 @@ def read_json(path: str | Path) -> Any:
 def parse_json(text: str | bytes) -> Any:
     """JSON as its standard has it: no NaN, no infinity, and not nested deeper than any of ours."""
     try:
-        return json.loads(text, parse_constant=_no_number)
+        return json.loads(text.decode() if isinstance(text, bytes) else text, parse_constant=_no_number)
     except RecursionError:
         raise ValueError("its brackets are nested too deeply") from None
 
@@ -85,15 +84,14 @@ def read_npy(path: str | Path) -> npt.NDArray[Any]:
         return _array(file, size)
 
 
-def read_npz(path: str | Path, wanted: Collection[str] | None = None) -> dict[str, npt.NDArray[Any]]:
-    """Arrays of an .npz file by name: those that are wanted and there, or all of them."""
+def read_npz(path: str | Path) -> dict[str, npt.NDArray[Any]]:
+    """The arrays of an .npz file by name."""
     plain_size(path)
     try:
         with zipfile.ZipFile(path) as archive:
             members = {member.filename.removesuffix(".npy"): member for member in archive.infolist()}
-            chosen = {name: members[name] for name in members if wanted is None or name in wanted}
-            check_room(sum(member.file_size for member in chosen.values()), "its arrays")
-            return {name: _member(archive, member) for name, member in chosen.items()}
+            check_room(sum(member.file_size for member in members.values()), "its arrays")
+            return {name: _member(archive, member) for name, member in members.items()}
     except (OSError, ValueError):
         raise
     except Exception as error:  # the unpacker raises errors of many kinds on damaged files

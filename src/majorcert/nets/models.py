@@ -20,6 +20,8 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval
 from majorcert.errors import ModelError
 from majorcert.nets.resnet import Stride, resnet
 
+MAX_BLOCKS = 1000
+
 
 @dataclass(frozen=True)
 class ModelConfig:
@@ -53,7 +55,7 @@ class ModelConfig:
                     "members": tuple(cls.from_json(member) for member in raw.get("members", ())),
                 }
             )
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             raise ModelError(f"cannot read the model configuration: {error}") from None
 
 
@@ -62,6 +64,10 @@ def build(config: ModelConfig) -> nn.Module:
     numbers = (config.in_channels, config.n_classes, config.width)
     if any(not isinstance(number, int) or number < 1 for number in numbers):
         raise ModelError(f"in_channels, n_classes and width are whole numbers of at least 1, got {numbers}")
+    if not isinstance(config.name, str) or not isinstance(config.dropout, float | int) or not 0 <= config.dropout < 1:
+        raise ModelError(f"a model has a name and a dropout from 0 to 1, got {config.name!r} and {config.dropout!r}")
+    if sum(config.blocks) > MAX_BLOCKS or len(config.members) > MAX_BLOCKS:
+        raise ModelError(f"a network has at most {MAX_BLOCKS} blocks, and an average as many members")
     if config.name == "resnet":
         return resnet(
             config.in_channels,
@@ -79,6 +85,22 @@ def build(config: ModelConfig) -> nn.Module:
     if config.name.startswith("timm:"):
         return _timm(config)
     raise ModelError(f"there is no model {config.name!r}; use 'resnet', 'small', 'average' or 'timm:<name>'")
+
+
+def check_weights(config: ModelConfig, weights: Mapping[str, Tensor]) -> None:
+    """Refuse weights of other names or shapes before the network is built and takes memory for its own."""
+    if config.name.startswith("timm:"):
+        return  # their sizes are timm's own, and some cannot be laid out without memory
+    with torch.device("meta"):
+        expected = {name: tensor.shape for name, tensor in build(config).state_dict().items()}
+    for name in sorted(expected.keys() | weights.keys()):
+        if name not in weights or name not in expected or weights[name].shape != expected[name]:
+            want, got = (list(held[name]) if name in held else "none" for held in (expected, _shapes(weights)))
+            raise ModelError(f"the network has {name} of shape {want}, the file of shape {got}")
+
+
+def _shapes(weights: Mapping[str, Tensor]) -> dict[str, torch.Size]:
+    return {name: tensor.shape for name, tensor in weights.items()}
 
 
 def small(in_channels: int, n_classes: int, width: int = 32) -> nn.Module:

@@ -26,6 +26,8 @@ def resnet(
     """
     if not blocks or len(blocks) != len(strides) or min(blocks) < 1:
         raise ModelError(f"a ResNet has blocks and one stride in each stage, got blocks {blocks} and strides {strides}")
+    if any(step < 1 for stride in strides for step in (stride if isinstance(stride, tuple) else (stride,))):
+        raise ModelError(f"a stride is 1 or more, got {strides}")
     stages: list[nn.Module] = []
     n_in = width
     for stage, (n_blocks, stride) in enumerate(zip(blocks, strides, strict=True)):

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from majorcert.errors import DataError, ModelError
+from majorcert.intake import reason
 from majorcert.nets.card import Card
 from majorcert.nets.checkpoint import Checkpoint
 from majorcert.nets.config import TrainConfig
@@ -88,7 +89,10 @@ def train(
         learner = Learner(config, dataset, team, compiled=compile)
         first_epoch, first_step, spent = 0, 0, 0.0
         if found is not None:
-            learner.restore(found.tensors)
+            try:
+                learner.restore(found.tensors)
+            except (KeyError, RuntimeError, TypeError) as error:
+                raise ModelError(f"the checkpoint in {run_dir} is of another network: {reason(error)}") from None
             first_epoch, first_step, spent = found.epoch, found.step, found.seconds
             if not team.leads:
                 learner.sums.zero_()  # the checkpoint has the sums of all, and they are counted once
