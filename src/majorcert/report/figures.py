@@ -33,7 +33,7 @@ def draw(results: Results, folder: str | Path) -> list[Path]:
     for name, figure in (("clean-certified", scatter), ("by-size", by_size), ("unsafe", unsafe)):
         try:
             text = figure(results)
-        except (KeyError, TypeError, ValueError, IndexError, AttributeError, ArithmeticError) as error:
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError, ArithmeticError, StopIteration) as error:
             raise StoreError(f"results.json does not hold what a figure needs ({reason(error)})") from error
         written.append(Path(folder) / f"{name}.svg")
         with replacing(written[-1]) as beside:

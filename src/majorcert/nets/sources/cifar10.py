@@ -83,7 +83,7 @@ def _read_python(path: Path) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint
 
 def _content(path: Path) -> bytes:
     try:
-        return read_bytes(path, 2 * N_IMAGES * N_VALUES)
+        return read_bytes(path, 2**20 + 2 * N_IMAGES * N_VALUES)
     except (OSError, ValueError) as error:
         said = error.strerror if isinstance(error, OSError) else reason(error)
         raise DataError(f"cannot read {path} ({said}); the whole folder comes from {URL}") from None
