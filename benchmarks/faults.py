@@ -299,7 +299,7 @@ def main(seed: int = 0) -> int:
         for find in (
             lambda: damage_evidence(reference, folder / "evidence", 50, chance),
             lambda: damage_weights(reference, folder / "weights", 20, chance),
-            lambda: full_disk(reference, folder, ("250k", "1500k")),
+            lambda: full_disk(reference, folder, ("250k", "800k")),
             lambda: kills(reference, folder, 20, chance),
         ):
             found = find()

@@ -24,6 +24,7 @@ from majorcert.nets.ensemble_file import write_members
 from majorcert.nets.models import ModelConfig, build
 from majorcert.nets.sources import cifar10
 from majorcert.nets.sources.folder import read_image
+from majorcert.nets.train import _Log
 from majorcert.report.casestudy import CaseStudy, committed
 from majorcert.report.figures import draw
 from majorcert.report.publish import publish
@@ -271,3 +272,32 @@ def test_any_damage_is_read_or_refused_in_one_sentence(pristine: dict[str, Path]
 
     attempt()
     assert not all(accepted)
+
+
+@pytest.mark.parametrize("name", ["..", "../outside", "/etc", "a/../../outside", "", ".", 7])
+def test_members_and_stores_are_named_within_their_folder(tmp_path: Path, name: object) -> None:
+    given, outside = tmp_path / "given", tmp_path / "outside"
+    for folder in (given, outside):
+        folder.mkdir()
+        make_ensemble(folder)
+        make_study(folder)
+    (given / "ensemble.json").write_text(
+        json.dumps({"format": "majorcert-ensemble", "version": 1, "members": ["a", name]})
+    )
+    (given / "recipes.json").write_text(json.dumps({"best": {"defenders": [name]}}))
+    for read in (Ensemble.load, describe, CaseStudy.read):
+        if read == CaseStudy.read and name == ".":
+            continue  # the folder itself, which is no store
+        with pytest.raises(MajorcertError):
+            read(given)
+
+
+def test_a_log_is_not_written_through_a_link(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("mine\nand mine\n")
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "log.jsonl").symlink_to(secret)
+    log = _Log(tmp_path / "run" / "log.jsonl", 0, writes=True)
+    log.add(seconds=1.0, images=5, loss=0.5)
+    assert secret.read_text() == "mine\nand mine\n"
+    assert json.loads((tmp_path / "run" / "log.jsonl").read_text())["loss"] == 0.5

@@ -18,7 +18,7 @@ from torch.nn import functional as F  # noqa: N812 (the name that every user of 
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from majorcert.errors import ModelError
-from majorcert.nets.resnet import Stride, resnet
+from majorcert.nets.resnet import Stride, n_resnet_weights, resnet
 
 MAX_BLOCKS = 1000
 
@@ -59,8 +59,8 @@ class ModelConfig:
             raise ModelError(f"cannot read the model configuration: {error}") from None
 
 
-def build(config: ModelConfig) -> nn.Module:
-    """The network that a configuration describes, with fresh weights from torch's global random state."""
+def check(config: ModelConfig) -> None:
+    """Refuse a configuration that makes no sense, of the members too."""
     numbers = (config.in_channels, config.n_classes, config.width)
     if any(not isinstance(number, int) or number < 1 for number in numbers):
         raise ModelError(f"in_channels, n_classes and width are whole numbers of at least 1, got {numbers}")
@@ -68,6 +68,13 @@ def build(config: ModelConfig) -> nn.Module:
         raise ModelError(f"a model has a name and a dropout from 0 to 1, got {config.name!r} and {config.dropout!r}")
     if sum(config.blocks) > MAX_BLOCKS or len(config.members) > MAX_BLOCKS:
         raise ModelError(f"a network has at most {MAX_BLOCKS} blocks, and an average as many members")
+    for member in config.members:
+        check(member)
+
+
+def build(config: ModelConfig) -> nn.Module:
+    """The network that a configuration describes, with fresh weights from torch's global random state."""
+    check(config)
     if config.name == "resnet":
         return resnet(
             config.in_channels,
@@ -87,20 +94,27 @@ def build(config: ModelConfig) -> nn.Module:
     raise ModelError(f"there is no model {config.name!r}; use 'resnet', 'small', 'average' or 'timm:<name>'")
 
 
+def n_weights(config: ModelConfig) -> int:
+    """How many numbers the network learns, counted without building it; 0 where only timm knows."""
+    if config.name == "average":
+        return sum(n_weights(member) for member in config.members)
+    if config.name == "small":
+        widths = [config.in_channels, config.width, config.width, 2 * config.width, 2 * config.width]
+        body = sum(9 * n_in * n_out + 2 * n_out for n_in, n_out in pairwise(widths))
+        return body + (widths[-1] + 1) * config.n_classes
+    if config.name == "resnet":
+        return n_resnet_weights(
+            config.in_channels, config.n_classes, config.width, config.blocks, config.stem, config.strides
+        )
+    return 0
+
+
 def check_weights(config: ModelConfig, weights: Mapping[str, Tensor]) -> None:
-    """Refuse weights of other names or shapes before the network is built and takes memory for its own."""
-    if config.name.startswith("timm:"):
-        return  # their sizes are timm's own, and some cannot be laid out without memory
-    with torch.device("meta"):
-        expected = {name: tensor.shape for name, tensor in build(config).state_dict().items()}
-    for name in sorted(expected.keys() | weights.keys()):
-        if name not in weights or name not in expected or weights[name].shape != expected[name]:
-            want, got = (list(held[name]) if name in held else "none" for held in (expected, _shapes(weights)))
-            raise ModelError(f"the network has {name} of shape {want}, the file of shape {got}")
-
-
-def _shapes(weights: Mapping[str, Tensor]) -> dict[str, torch.Size]:
-    return {name: tensor.shape for name, tensor in weights.items()}
+    """Refuse a network of more weights than its file has, before it is built and takes the memory for them."""
+    check(config)
+    expected, found = n_weights(config), sum(tensor.numel() for tensor in weights.values())
+    if expected > found:
+        raise ModelError(f"the network has {expected:,} weights, and the file {found:,} numbers")
 
 
 def small(in_channels: int, n_classes: int, width: int = 32) -> nn.Module:

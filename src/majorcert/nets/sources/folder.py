@@ -103,9 +103,8 @@ def _read_all(
                 break
     if image_size is not None:
         try:
-            check_room(
-                len(paths) * (channels or 3) * image_size[0] * image_size[1], f"{len(paths)} images of this size"
-            )
+            height, width = image_size
+            check_room(len(paths) * (channels or 3) * height * width, f"{len(paths)} images of {height}x{width}")
         except ValueError as error:
             raise DataError(f"{error}; give a smaller size") from None
     with ThreadPoolExecutor() as pool:
