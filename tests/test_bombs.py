@@ -129,6 +129,13 @@ def test_evidence_packed_in_another_way(tmp_path: Path) -> None:
         mc.Ballots.load(tmp_path / "e")
 
 
+def test_maps_that_would_not_fit() -> None:
+    labels = np.zeros((100, 1), dtype=np.int8)
+    one = mc.Ballots(labels, strategy="rows:1/600", image_size=(600, 600), n_classes=2)
+    with pytest.raises(mc.EvidenceError, match=r"would take 72,000,000 bytes.*certify fewer images at a time"):
+        mc.majorcert([one], mc.Patch(1))
+
+
 def verdict_file(path: Path, header: dict[str, Any], row: dict[str, Any] | None = None) -> Path:
     mc.drs(BALLOTS, mc.Patch(1), bound="local").save(path)
     lines = [json.loads(line) for line in path.read_text().splitlines()]
@@ -141,7 +148,7 @@ def verdict_file(path: Path, header: dict[str, Any], row: dict[str, Any] | None 
 @pytest.mark.parametrize(
     ("header", "row", "message"),
     [
-        ({"placements": [2**16, 2**16]}, {}, "maps of 65536x65536 placements for 3 images"),
+        ({"placements": [2**12, 2**12]}, {}, "maps of 4096x4096 placements for 3 images"),
         ({"placements": [2**11, 2**11, 2**11]}, {}, "too many values to unpack"),
         ({"placements": [10**100, 1]}, {}, "expected a whole number"),
         ({"n": 10**12}, {}, "truncated, it has 3 of 1000000000000 rows"),

@@ -265,7 +265,7 @@ def test_the_undamaged_artifact_is_read(pristine: dict[str, Path], name: str) ->
 def test_any_damage_is_read_or_refused_in_one_sentence(pristine: dict[str, Path], name: str) -> None:
     accepted = []
 
-    @settings(max_examples=60)
+    @settings(max_examples=40)
     @given(changes=damages())
     def attempt(changes: list[Damage]) -> None:
         accepted.append(load_or_refuse(ARTIFACTS[name], pristine[name], changes))
