@@ -275,13 +275,13 @@ def damage_weights(reference: Undisturbed, folder: Path, n: int, chance: random.
 
 
 def kills(reference: Undisturbed, folder: Path, n: int, chance: random.Random) -> list[Tally]:
-    """Every fourth one with SIGTERM, the others with SIGKILL; the moments are spread over the whole work."""
+    """So many of each that were really killed, every fourth one with SIGTERM, spread over the whole work."""
     voting, training = Tally("vote killed"), Tally("train killed")
-    for number in range(n):
-        how = signal.SIGTERM if number % 4 == 3 else signal.SIGKILL
-        moments = [(number + chance.random()) / n for _ in range(2)]
-        kill_vote(reference, folder / f"vote-{number}", moments[0], how, voting)
-        kill_train(reference, folder / f"train-{number}", moments[1], how, training)
+    for kill, tally in ((kill_vote, voting), (kill_train, training)):
+        while (number := tally.n - tally.said.get("ended before the signal", 0)) < n and tally.n < 3 * n:
+            how = signal.SIGTERM if number % 4 == 3 else signal.SIGKILL
+            moment = (number + chance.random()) / n * 0.9 ** (tally.n - number)  # it was slower when it was timed
+            kill(reference, folder / f"{kill.__name__}-{tally.n}", moment, how, tally)
     return [voting, training]
 
 
