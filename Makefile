@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help demo test test-slow check bench table browser setup clean
+.PHONY: help demo test test-slow check bench faults fuzz table browser setup clean
 
 help:
 	@echo "make demo       train, vote, certify and report on the embedded digits (about a minute)"
@@ -12,6 +12,8 @@ help:
 	@echo "make test-slow  the slow tests as well"
 	@echo "make check      formatting, lint and types"
 	@echo "make bench      timings of the core and of the networks"
+	@echo "make faults     kill, fill and damage real runs, and compare what comes out (about ten minutes)"
+	@echo "make fuzz       every loader against a coverage-guided fuzzer, FUZZ_SECONDS=60 each"
 	@echo "make table      recompute the CIFAR-10 results table from the stored evidence"
 	@echo "make browser    install Debian's Chromium, which the report's browser tests drive"
 
@@ -39,6 +41,21 @@ check: $(READY)
 bench: $(READY)
 	$(BIN)/python benchmarks/bench_core.py
 	$(BIN)/python benchmarks/bench_nets.py
+
+faults: $(READY)
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/faults.py
+
+FUZZ_SECONDS ?= 60
+FUZZED := "evidence" "forged evidence" "verdict" "truth" "ensemble" "forged ensemble" "checkpoint" "arrays" "images" "cifar" \
+	"case study"
+
+fuzz: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[fuzz]'
+	mkdir -p build/fuzz
+	for artifact in $(FUZZED); do \
+		$(BIN)/python fuzz/loaders.py "$$artifact" -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -rss_limit_mb=2048 \
+			-artifact_prefix=build/fuzz/ || exit 1; \
+	done
 
 table: $(READY)
 	$(BIN)/python -m majorcert table results/cifar10

@@ -215,7 +215,9 @@ def edit(path: Path, change: dict) -> None:
 
 
 def attributes(path: Path, **change: object) -> None:
+    """Change attributes as a stranger would, who leaves the seal away."""
     found = json.loads((path / "zarr.json").read_text())["attributes"]
+    found.pop("seal")
     edit(path / "zarr.json", {"attributes": {**found, **change}})
 
 
@@ -307,3 +309,53 @@ def test_a_lost_index_of_images_is_noticed(tmp_path: Path) -> None:
     shutil.rmtree(tmp_path / "evidence" / "images" / "c")
     with pytest.raises(mc.StoreError, match="expected one index, 0 or more"):
         mc.Ballots.load(tmp_path / "evidence")
+
+
+def changed(path: Path, **change: object) -> None:
+    """Change attributes by accident: the seal stays."""
+    found = json.loads((path / "zarr.json").read_text())["attributes"]
+    edit(path / "zarr.json", {"attributes": {**found, **change}})
+
+
+@pytest.mark.parametrize(
+    "change", [{"strategy": "columns:1"}, {"threshold": 0.5}, {"more": 1}, {"seal": {}}, {"seal": 1}]
+)
+def test_attributes_that_were_changed_by_accident_are_noticed(tmp_path: Path, change: dict) -> None:
+    some_ballots(20).save(tmp_path / "evidence")
+    changed(tmp_path / "evidence", **change)
+    with pytest.raises(mc.StoreError, match="cannot read the evidence store"):
+        mc.Ballots.load(tmp_path / "evidence")
+
+
+@pytest.mark.parametrize(
+    "change", [{"shape": [19, 4, 2]}, {"fill_value": -1}, {"data_type": "int8"}, {"attributes": {"sha256": "0"}}]
+)
+def test_a_layout_that_was_changed_by_accident_is_noticed(tmp_path: Path, change: dict) -> None:
+    some_ballots(20).save(tmp_path / "evidence")
+    edit(tmp_path / "evidence" / "labels" / "zarr.json", change)
+    with pytest.raises(mc.StoreError, match="'labels' is not laid out as it was when it was made"):
+        mc.Ballots.load(tmp_path / "evidence")
+
+
+def test_an_array_that_the_seal_names_is_missed(tmp_path: Path) -> None:
+    some_ballots(20)[np.arange(19, -1, -1)].save(tmp_path / "evidence")
+    shutil.rmtree(tmp_path / "evidence" / "images")
+    with pytest.raises(mc.StoreError, match="its array 'images' is missing"):
+        mc.Ballots.load(tmp_path / "evidence")
+
+
+def test_evidence_without_a_seal_is_read_as_before(tmp_path: Path) -> None:
+    some_ballots(20).save(tmp_path / "evidence")
+    attributes(tmp_path / "evidence")
+    edit(tmp_path / "evidence" / "labels" / "zarr.json", {"attributes": {}})
+    assert np.array_equal(mc.Ballots.load(tmp_path / "evidence").labels, some_ballots(20).labels)
+
+
+def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
+    labels = some_ballots(10).labels
+    writer_at(tmp_path / "evidence").write(slice(0, 4), labels[:4])
+    shutil.move(tmp_path / "evidence" / "labels" / "c", tmp_path / "elsewhere")
+    (tmp_path / "evidence" / "labels" / "c").symlink_to(tmp_path / "elsewhere")
+    assert np.array_equal(mc.Ballots.load(tmp_path / "evidence", slice(0, 4)).labels, labels[:4])
+    with pytest.raises(mc.StoreError, match="a link in an evidence store, which is not written through"):
+        writer_at(tmp_path / "evidence")

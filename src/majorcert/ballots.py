@@ -13,6 +13,7 @@ import numpy.typing as npt
 from majorcert.atomic import replacing
 from majorcert.distance import Halves, checked_distance, checked_tolerance, distance_of
 from majorcert.errors import BallotsError, MajorcertError, StoreError, StrategyError
+from majorcert.intake import reason
 from majorcert.plurality import Ints, plurality
 from majorcert.reach import NO_LABEL, Reach
 from majorcert.store import UNWRITTEN, Store
@@ -23,6 +24,8 @@ from majorcert.threat import Bools, ImageSize, Patch
 
 ABSTAIN = NO_LABEL
 """Fills a ballot that votes for fewer labels than there is room for."""
+MAX_SIDE, MAX_CLASSES = 2**11, 2**16
+"""Of images and labels; evidence that declares more is refused before memory is taken."""
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
@@ -207,8 +210,10 @@ class Ballots:
                 provenance=origin,
                 distance=distance,
             )
-        except (KeyError, IndexError, TypeError, ValueError, MajorcertError) as error:
-            raise StoreError(f"{path}: damaged, its labels and its provenance do not fit together ({error})") from error
+        except (KeyError, IndexError, TypeError, ValueError, OverflowError, MajorcertError) as error:
+            raise StoreError(
+                f"{path}: damaged, its labels and its provenance do not fit together ({reason(error)})"
+            ) from error
 
 
 def label_type(n_classes: int) -> type[np.signedinteger[Any]]:
@@ -249,6 +254,8 @@ def checked_size(image_size: ImageSize) -> ImageSize:
         height = width = 0
     if min(height, width) < 1:
         raise StrategyError(f"an image size is (height, width) in whole pixels, got {image_size!r}")
+    if max(height, width) > MAX_SIDE:
+        raise StrategyError(f"images of {height}x{width} are too large, a side has at most {MAX_SIDE} pixels")
     return height, width
 
 
@@ -269,6 +276,8 @@ def _checked_classes(n_classes: int) -> int:
         n = 0
     if n < 2:
         raise BallotsError(f"a classifier tells at least 2 classes apart, got n_classes={n_classes!r}")
+    if n > MAX_CLASSES:
+        raise BallotsError(f"there are at most {MAX_CLASSES} classes, got n_classes={n_classes!r}")
     return n
 
 

@@ -22,6 +22,8 @@ class Verbs(TyperGroup):
             return super().invoke(ctx)
         except MajorcertError as error:
             complain(str(error))
+        except MemoryError:
+            complain("there is not enough memory for this; take fewer images at a time, or a machine with more")
         except ModuleNotFoundError as error:
             if error.name not in OPTIONAL:
                 raise

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from majorcert.ballots import Ballots, checked_images, checked_size, read_only
 from majorcert.errors import BallotsError, MajorcertError, StoreError
+from majorcert.intake import reason
 from majorcert.plurality import Ints
 from majorcert.store import Store
 from majorcert.strategies import Strategy
@@ -126,14 +127,13 @@ class Scores:
         store = Store.open(path)
         if "scores" not in store:
             raise StoreError(f"{path}: holds votes but no scores; vote again and keep the scores")
-        kind = str(store.group["scores"].dtype.kind)
-        points = store.read("scores", images, kind=kind, n_axes=3)
-        index = np.arange(store.array("scores", kind, 3).shape[0])[images]
+        points = store.read("scores", images, kind="if", n_axes=3)
+        index = np.arange(store.array("scores", "if", 3).shape[0])[images]
         if "images" in store:
             index = store.read("images", images, kind="i", n_axes=1)
         origin = store.attributes
         try:
-            if kind == "f":
+            if points.dtype.kind == "f":
                 points, one = _exact_halves(points), HALF_ONE
             else:
                 one = int(origin["scores_one"])
@@ -141,8 +141,8 @@ class Scores:
             return cls(
                 points, one=one, strategy=str(origin["strategy"]), image_size=size, images=index, provenance=origin
             )
-        except (KeyError, IndexError, TypeError, ValueError, MajorcertError) as error:
-            raise StoreError(f"{path}: its scores cannot be used ({error})") from error
+        except (KeyError, IndexError, TypeError, ValueError, OverflowError, MajorcertError) as error:
+            raise StoreError(f"{path}: its scores cannot be used ({reason(error)})") from error
 
 
 def _exact_halves(scores: npt.NDArray[Any]) -> Points:

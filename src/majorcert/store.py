@@ -5,7 +5,8 @@ processes may write different chunks. What was never written is recognised when 
 chunk tells what was damaged since.
 """
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from majorcert.atomic import replacing
+from majorcert.chunks import MAX_CHUNKS, check_chunks, check_codecs, check_folder, check_metadata, digest, layout
 from majorcert.errors import StoreError
+from majorcert.intake import check_room, reason
 
 FORMAT = "majorcert-evidence"
 VERSION = 1
@@ -23,6 +26,9 @@ UNWRITTEN = -2
 """What an integer array holds where nothing was written yet; no label has this value."""
 MAX_CHUNK_BYTES = 2**30
 """A chunk is decoded in one piece; a file that declares a larger one is refused before memory is taken."""
+MAX_IMAGES = 2**24
+SEAL = "seal"
+"""The attribute that says which arrays there are, and the SHA-256 of that and of the other attributes."""
 
 Array = npt.NDArray[Any]
 
@@ -35,7 +41,7 @@ class Store:
     group: Any
     """the zarr.Group behind it"""
     _arrays: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
-    """the zarr.Arrays that were opened, so that their declarations are read once"""
+    """the zarr.Arrays that were opened, so that their declarations are read and checked once"""
 
     @classmethod
     def create(
@@ -44,26 +50,52 @@ class Store:
         arrays: Mapping[str, tuple[tuple[int, ...], Any]],
         attributes: Mapping[str, Any],
         chunk: int = 512,
+        others: Sequence[str] = (),
     ) -> "Store":
-        """Lay out a store for arrays of the given shapes and types, in chunks of `chunk` images, and nothing in it."""
+        """Lay out a store for arrays of the given shapes and types, in chunks of `chunk` images, and nothing in it.
+
+        Args:
+            others: arrays that the caller will lay out in another way, with `lay_out`.
+        """
         import zarr
         from zarr.codecs import Crc32cCodec, ZstdCodec
 
         with _explained(path, "write"):
-            group = zarr.create_group(
-                str(path), attributes={**attributes, "format": FORMAT, "version": VERSION}, overwrite=False
-            )
+            described = {**attributes, "format": FORMAT, "version": VERSION}
+            described[SEAL] = _seal(described, [*arrays, *others])
+            store = cls(str(path), zarr.create_group(str(path), attributes=described, overwrite=False))
             for name, (shape, dtype) in arrays.items():
-                group.create_array(
+                store.lay_out(
                     name,
                     shape=shape,
                     dtype=dtype,
                     chunks=(_images_per_chunk(chunk, shape, np.dtype(dtype).itemsize), *shape[1:]),
-                    fill_value=UNWRITTEN if np.dtype(dtype).kind == "i" else np.nan,
                     compressors=[ZstdCodec(level=9), Crc32cCodec()],
-                    config={"write_empty_chunks": True},
                 )
-        return cls(str(path), group)
+        return store
+
+    def lay_out(
+        self,
+        name: str,
+        *,
+        shape: tuple[int, ...],
+        dtype: Any,
+        chunks: tuple[int, ...],
+        compressors: Sequence[Any],
+        filters: Sequence[Any] = (),
+    ) -> None:
+        """Make one array, as zarr.Group.create_array takes it, with the fingerprint of its layout beside it."""
+        self.group.create_array(
+            name,
+            shape=shape,
+            dtype=dtype,
+            chunks=chunks,
+            fill_value=UNWRITTEN if np.dtype(dtype).kind == "i" else np.nan,
+            filters=filters,
+            compressors=compressors,
+            attributes={"sha256": layout(name, shape, np.dtype(dtype), chunks, filters)},
+            config={"write_empty_chunks": True},
+        )
 
     @classmethod
     def create_or_open(
@@ -86,8 +118,7 @@ class Store:
                 cls.create(beside, arrays, attributes, chunk)
         store = cls.open(path, writable=True)
         with _explained(path, "read"):
-            store._arrays.update(store.group.arrays())
-        found = {name: (array.shape, array.dtype) for name, array in store._arrays.items()}
+            found = {name: (array.shape, array.dtype) for name, array in store.group.arrays()}
         wanted = {name: (tuple(shape), np.dtype(dtype)) for name, (shape, dtype) in arrays.items()}
         differing = sorted(
             key for key in {*store.attributes, *attributes} if store.attributes.get(key) != attributes.get(key)
@@ -104,38 +135,72 @@ class Store:
 
         if "://" not in str(path) and not Path(path).exists():
             raise StoreError(f"{path}: no such evidence store; `majorcert vote` or Ballots.save writes one")
+        if "://" not in str(path):
+            check_folder(path, writable=writable)
         with _explained(path, "read"):
-            group = zarr.open_group(str(path), mode="r+" if writable else "r")
-            found = group.attrs.get("format"), group.attrs.get("version")
+            mode: Any = "r+" if writable else "r"
+            group = zarr.open_group(str(path), mode=mode, zarr_format=3, use_consolidated=False)
+            attributes: dict[str, Any] = group.attrs.asdict()
+            found = attributes.get("format"), attributes.get("version")
         if found[0] != FORMAT:
             raise StoreError(f"{path}: a Zarr group, but not majorcert evidence (its format says {found[0]!r})")
         if found[1] != VERSION:
             raise StoreError(f"{path}: evidence of version {found[1]!r}, this majorcert reads version {VERSION}")
+        seal = attributes.pop(SEAL, None)
+        with _explained(path, "read"):
+            if seal is not None and seal != _seal(attributes, seal["arrays"]):
+                raise StoreError(f"{path}: cannot read the evidence store; it is damaged, its attributes were changed")
         return cls(str(path), group)
 
     @property
     def attributes(self) -> dict[str, Any]:
-        return {key: value for key, value in self.group.attrs.asdict().items() if key not in ("format", "version")}
+        return {
+            key: value for key, value in self.group.attrs.asdict().items() if key not in ("format", "version", SEAL)
+        }
 
     def array(self, name: str, kind: str, n_axes: int) -> Any:
         """The zarr.Array of that name, after its declared type and sizes were checked."""
         array = self._opened(name)
-        if array is None or not hasattr(array, "shape"):
-            raise StoreError(f"{self.path}: damaged, its array {name!r} is missing")
-        if array.dtype.kind != kind or array.ndim != n_axes or array.chunks[1:] != array.shape[1:]:
+        if array.dtype.kind not in kind or array.ndim != n_axes:
             raise StoreError(f"{self.path}: damaged, {name!r} is declared as {array.dtype} {array.shape}")
-        if np.prod([float(n) for n in array.chunks]) * array.dtype.itemsize > MAX_CHUNK_BYTES:
-            raise StoreError(f"{self.path}: refused, {name!r} declares chunks of over {MAX_CHUNK_BYTES} bytes")
         return array
 
     def _opened(self, name: str) -> Any:
         if name not in self._arrays:
-            with _explained(self.path, "read"):
-                self._arrays[name] = self.group.get(name)
+            self._arrays[name] = self._checked(name)
         return self._arrays[name]
 
+    def _checked(self, name: str) -> Any:
+        if "://" not in self.path:
+            check_metadata(Path(self.path) / name)
+        with _explained(self.path, "read"):
+            array = self.group.get(name)
+            if array is None or not hasattr(array, "shape"):
+                raise StoreError(f"{self.path}: damaged, its array {name!r} is missing")
+            if array.chunks[1:] != array.shape[1:]:
+                raise StoreError(f"{self.path}: damaged, {name!r} is declared as {array.dtype} {array.shape}")
+        if math.prod(array.chunks) * array.dtype.itemsize > MAX_CHUNK_BYTES:
+            raise StoreError(f"{self.path}: refused, {name!r} declares chunks of over {MAX_CHUNK_BYTES} bytes")
+        n_images, n_chunks = array.shape[0], -(-array.shape[0] // max(1, array.chunks[0]))
+        if n_images > MAX_IMAGES or n_chunks > MAX_CHUNKS:
+            raise StoreError(
+                f"{self.path}: refused, {name!r} declares {n_images} images in {n_chunks} chunks, and at most "
+                f"{MAX_IMAGES} in {MAX_CHUNKS} are read"
+            )
+        with _explained(self.path, "read"):
+            check_codecs(self.path, name, array)
+            empty = array.fill_value == UNWRITTEN if array.dtype.kind == "i" else np.isnan(array.fill_value)
+            expected = layout(name, array.shape, array.dtype, array.chunks, array.metadata.codecs)
+            if not empty or array.attrs.get("sha256", expected) != expected:
+                raise StoreError(f"{self.path}: damaged, {name!r} is not laid out as it was when it was made")
+        return array
+
     def __contains__(self, name: str) -> bool:
-        return name in self.group
+        seal = self.group.attrs.get(SEAL)
+        if seal is not None:
+            return name in seal["arrays"]
+        with _explained(self.path, "read"):
+            return name in self.group
 
     @property
     def n_images(self) -> int:
@@ -160,8 +225,20 @@ class Store:
     def read(self, name: str, images: slice, *, kind: str, n_axes: int) -> Array:
         """A part of an array, as it is on disk."""
         array = self.array(name, kind, n_axes)
+        start, stop, _ = images.indices(array.shape[0])
         with _explained(self.path, "read"):
+            per_image = math.prod(array.shape[1:]) * array.dtype.itemsize
+            check_room(max(0, stop - start) * per_image, f"{name!r} (read fewer images at a time)")
+            if "://" not in self.path and stop > start:
+                numbers = range(start // array.chunks[0], -(-stop // array.chunks[0]))
+                check_chunks(Path(self.path) / name, per_image * array.chunks[0], numbers, n_axes)
             return np.asarray(array[images])
+
+
+def _seal(attributes: Mapping[str, Any], arrays: Sequence[str]) -> dict[str, Any]:
+    """What tells attributes and arrays that were changed by accident; it is no signature, anyone can make it."""
+    names = sorted(arrays)
+    return {"arrays": names, "sha256": digest([dict(attributes), names])}
 
 
 def _is_group(path: str | Path) -> bool:
@@ -191,8 +268,7 @@ def _explained(path: str | Path, verb: str) -> Iterator[None]:
     except StoreError:
         raise
     except Exception as error:
-        reason = " ".join(str(error).split())[:200] or type(error).__name__
         hint = "" if verb == "write" else "; it is damaged, incomplete or not majorcert evidence"
         raise StoreError(
-            f"{path}: cannot {verb} the evidence store{hint} ({type(error).__name__}: {reason})"
+            f"{path}: cannot {verb} the evidence store{hint} ({type(error).__name__}: {reason(error)})"
         ) from error

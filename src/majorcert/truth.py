@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from majorcert.atomic import replacing
 from majorcert.errors import StoreError
+from majorcert.intake import read_json, read_npy, reason
 from majorcert.plurality import Ints
 from majorcert.reach import Evidence
 
@@ -41,9 +42,9 @@ def read_truth(path: str | Path, evidence: Evidence) -> Ints:
     """(images,) the true label of each image of the evidence, from a truth file or a plain .npy array."""
     try:
         if Path(path).suffix == ".npy":
-            labels = np.load(path, allow_pickle=False)
+            labels = read_npy(path)
         else:
-            raw = json.loads(Path(path).read_text(encoding="utf-8"))
+            raw = read_json(path)
             if (raw["format"], raw["version"]) != (FORMAT, VERSION):
                 raise StoreError(f"{path}: not a truth file of version {VERSION}")
             hashes = raw["images_sha256"], evidence.provenance.get("images_sha256", raw["images_sha256"])
@@ -59,6 +60,8 @@ def read_truth(path: str | Path, evidence: Evidence) -> Ints:
         chosen: Ints = labels[evidence.images].astype(np.int64)
         if chosen.size and (chosen.min() < 0 or chosen.max() >= evidence.n_classes):
             raise StoreError(f"{path}: labels are 0 to {evidence.n_classes - 1}, got {chosen.min()} to {chosen.max()}")
-    except (OSError, ValueError, TypeError, KeyError, IndexError) as error:
-        raise StoreError(f"{path}: cannot be read as the true labels of {len(evidence)} images ({error})") from None
+    except (OSError, ValueError, TypeError, KeyError, IndexError, OverflowError) as error:
+        raise StoreError(
+            f"{path}: cannot be read as the true labels of {len(evidence)} images ({reason(error)})"
+        ) from None
     return chosen

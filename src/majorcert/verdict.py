@@ -4,16 +4,17 @@ import base64
 import json
 import zlib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from majorcert.atomic import replacing
 from majorcert.errors import EvidenceError, StoreError
+from majorcert.intake import check_room, parse_json, plain_size, reason
 from majorcert.plurality import Ints
 from majorcert.threat import Bools, Patch
 
@@ -22,6 +23,10 @@ VERSION = 1
 ARGUMENTS = ("", "theorem1", "theorem2", "margin", "local")
 MAX_CELLS = 2**32
 """Placements of all images together; a file that declares more is refused before memory is taken."""
+MAX_MAP = 2**22
+"""Placements of one image."""
+MAX_LINE = 2**24
+"""Bytes of one row."""
 
 
 @dataclass(frozen=True)
@@ -98,15 +103,28 @@ class Verdict:
         if not Path(path).is_file():
             raise StoreError(f"{path}: no such verdict file; `majorcert certify` or Verdict.save writes one")
         try:
-            lines = Path(path).read_text(encoding="utf-8").splitlines()
-            header = json.loads(lines[0])
-            if header["format"] != FORMAT or header["version"] != VERSION:
-                raise StoreError(f"{path}: not a verdict of version {VERSION}")
-            if len(lines) != 1 + header["n"]:
-                raise StoreError(f"{path}: truncated, it has {len(lines) - 1} of {header['n']} rows")
-            return _from_rows(header, [json.loads(line) for line in lines[1:]])
-        except (KeyError, TypeError, ValueError, IndexError, AttributeError, zlib.error) as error:
-            raise StoreError(f"{path}: not a verdict file, or damaged ({error})") from error
+            plain_size(path)
+            with Path(path).open("rb") as file:
+                n_rows = sum(1 for _ in _lines(file)) - 1
+                file.seek(0)
+                rows = (parse_json(line) for line in _lines(file))
+                header: Any = next(rows, None)
+                if header["format"] != FORMAT or header["version"] != VERSION:
+                    raise StoreError(f"{path}: not a verdict of version {VERSION}")
+                if n_rows != header["n"]:
+                    raise StoreError(f"{path}: truncated, it has {n_rows} of {header['n']} rows")
+                return _from_rows(header, n_rows, rows)
+        except (
+            OSError,
+            KeyError,
+            TypeError,
+            ValueError,
+            IndexError,
+            AttributeError,
+            OverflowError,
+            zlib.error,
+        ) as error:
+            raise StoreError(f"{path}: not a verdict file, or damaged ({reason(error)})") from error
 
 
 class Score(NamedTuple):
@@ -172,30 +190,56 @@ def _unpack(text: str, shape: tuple[int, int]) -> Bools:
     return np.unpackbits(np.frombuffer(bits, np.uint8), count=shape[0] * shape[1]).reshape(shape).astype(bool)
 
 
-def _from_rows(header: dict[str, Any], rows: list[dict[str, Any]]) -> Verdict:
+def _lines(file: IO[bytes]) -> Iterator[bytes]:
+    while line := file.readline(MAX_LINE):
+        if len(line) == MAX_LINE:
+            raise ValueError(f"a line of {MAX_LINE} bytes or more")
+        yield line
+
+
+def _whole(value: Any) -> int:
+    """A whole number that fits in an array; JSON's true, 1.5 and 10**30 are refused."""
+    if type(value) is not int or not -1 <= value < 2**62:
+        raise ValueError(f"expected a whole number, got {str(value)[:40]}")
+    return value
+
+
+def _from_rows(header: dict[str, Any], n_rows: int, rows: Iterable[dict[str, Any]]) -> Verdict:
     shape = header["placements"]
-    if shape is not None and not (min(shape) > 0 and len(rows) * shape[0] * shape[1] <= MAX_CELLS):
-        raise ValueError(f"maps of {shape} placements for {len(rows)} images")
-    safe = None if shape is None else np.ones((len(rows), *shape), dtype=bool)
+    if shape is not None:
+        down, across = (_whole(side) for side in shape)
+        if min(down, across) < 1 or down * across > MAX_MAP or n_rows * down * across > MAX_CELLS:
+            raise ValueError(f"maps of {down}x{across} placements for {n_rows} images")
+        check_room(n_rows * down * across, "its maps")
+        shape = (down, across)
+    safe = None if shape is None else np.ones((n_rows, *shape), dtype=bool)
+    images, predicted, certified, by = [], [], [], []
     witnesses: list[Witness | None] = []
     for i, row in enumerate(rows):
         if type(row["certified"]) is not bool or type(row["predicted"]) is not int or row["by"] not in ARGUMENTS:
             raise ValueError(f"row {i} is not one of a label, true or false, and an argument")
         if safe is not None and "safe" in row:
-            safe[i] = _unpack(row["safe"], (shape[0], shape[1]))
-        found = row.get("witness")
-        top_left = () if found is None else tuple(int(n) for n in found["placement"])
-        witnesses.append(
-            None if found is None else Witness((top_left[0], top_left[1]), int(found["rival"]), tuple(found["forced"]))
-        )
+            safe[i] = _unpack(row["safe"], shape)
+        images.append(_whole(row["image"]))
+        predicted.append(_whole(row["predicted"]))
+        certified.append(row["certified"])
+        by.append(row["by"])
+        witnesses.append(_witness(row["witness"]) if row.get("witness") is not None else None)
+    if not all(isinstance(defender, dict) for defender in header["defenders"]):
+        raise ValueError("the defenders are not described")
     return Verdict(
-        predicted=np.array([row["predicted"] for row in rows], dtype=np.int64),
-        certified=np.array([row["certified"] for row in rows], dtype=bool),
-        by=np.array([row["by"] for row in rows], dtype="<U8"),
+        predicted=np.array(predicted, dtype=np.int64),
+        certified=np.array(certified, dtype=bool),
+        by=np.array(by, dtype="<U8"),
         safe=safe,
         witnesses=tuple(witnesses),
-        images=np.array([row["image"] for row in rows], dtype=np.int64),
+        images=np.array(images, dtype=np.int64),
         patch=Patch(*header["patch"]),
         method=str(header["method"]),
         defenders=tuple(header["defenders"]),
     )
+
+
+def _witness(found: dict[str, Any]) -> Witness:
+    top, left = (_whole(n) for n in found["placement"])
+    return Witness((top, left), _whole(found["rival"]), tuple(_whole(label) for label in found["forced"]))

@@ -7,6 +7,7 @@ import numpy as np
 
 from majorcert.certify.contest import Contest, ReachKind
 from majorcert.errors import EvidenceError
+from majorcert.intake import check_room
 from majorcert.reach import Evidence
 from majorcert.threat import Bools, Patch, check_patch
 from majorcert.verdict import Verdict, Witness
@@ -91,6 +92,11 @@ def _check_question(defenders: Sequence[Evidence], patch: Patch, reach: ReachKin
     for defender in defenders:
         if reach == "paper" and not hasattr(defender, "paper_reach"):
             raise EvidenceError(f"reach='paper' is for ballots, got {type(defender).__name__}; use reach='exact'")
+    n_rows, n_columns = patch.n_placements(defenders[0].image_size)
+    try:
+        check_room(2 * len(defenders[0]) * n_rows * n_columns, "the maps of all placements")
+    except ValueError as error:
+        raise EvidenceError(f"{error}; certify fewer images at a time") from None
 
 
 def _chunks(defenders: Sequence[Evidence], patch: Patch) -> Iterator[list[Evidence]]:

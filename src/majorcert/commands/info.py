@@ -11,6 +11,7 @@ import typer
 from majorcert.commands.options import Json
 from majorcert.commands.terminal import complain, say_json
 from majorcert.errors import StoreError
+from majorcert.intake import read_json, reason
 from majorcert.store import Store
 from majorcert.verdict import Verdict
 
@@ -62,14 +63,16 @@ def describe(path: Path) -> dict[str, Any]:
     if path.suffix == ".json" and path.is_file():
         raw = _read(path)
         if raw.get("format") == "majorcert-truth":
-            return {"is": "true labels", **_without(raw, "format", "labels"), "images": len(raw.get("labels", []))}
+            return {"is": "true labels", **_without(raw, "format", "labels"), "images": len(_list(raw, "labels", path))}
     what = "no such file or folder" if not path.exists() else "not an artifact of majorcert"
     raise StoreError(f"{path}: {what}; give a run folder, an ensemble, an evidence store, a verdict or a truth file")
 
 
 def _ensemble(path: Path) -> dict[str, Any]:
     facts = _without(_read(path / "ensemble.json"), "format")
-    names = [name for name in facts.get("members", []) if isinstance(name, str) and Path(name).name == name]
+    names = _list(facts, "members", path)
+    if not all(isinstance(name, str) and Path(name).name == name and name != ".." for name in names):
+        raise StoreError(f"{path}: not an ensemble, its members are not names of sub-folders")
     members = {name: _defender(path / name) for name in names}
     whole = all(member["weights"] == "as recorded" for member in members.values())
     strategies = [member.get("strategy") for member in members.values()]
@@ -79,7 +82,7 @@ def _ensemble(path: Path) -> dict[str, Any]:
 def _defender(path: Path) -> dict[str, Any]:
     card = _without(_read(path / "defender.json"), "format")
     weights = path / "weights.safetensors"
-    whole = weights.is_file() and hashlib.sha256(weights.read_bytes()).hexdigest() == card.get("weights_sha256")
+    whole = weights.is_file() and _sha256(weights) == card.get("weights_sha256")
     return {"is": "a trained defender", "weights": "as recorded" if whole else "DAMAGED", **card}
 
 
@@ -97,12 +100,24 @@ def _evidence(path: Path) -> dict[str, Any]:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        raw = reader.loads(path.read_text(encoding="utf-8"))
+        raw = read_json(path)
         if isinstance(raw, dict):
             return raw
     except (OSError, ValueError) as error:
-        raise StoreError(f"{path}: cannot be read ({error})") from None
+        raise StoreError(f"{path}: cannot be read ({reason(error)})") from None
     raise StoreError(f"{path}: not an artifact of majorcert")
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _list(raw: dict[str, Any], name: str, path: Path) -> list[Any]:
+    found = raw.get(name, [])
+    if not isinstance(found, list):
+        raise StoreError(f"{path}: not an artifact of majorcert, its {name} are no list")
+    return found
 
 
 def _without(raw: dict[str, Any], *names: str) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """The artifact of a training run: RUN/weights.safetensors and RUN/defender.json, which rebuild a defender exactly."""
 
 import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,9 +10,11 @@ from safetensors import SafetensorError
 from safetensors.torch import load
 from torch import Tensor, nn
 
+from majorcert.ballots import checked_size
 from majorcert.errors import MajorcertError, ModelError
+from majorcert.intake import read_bytes, read_json, reason
 from majorcert.nets.checkpoint import write_json, write_tensors
-from majorcert.nets.models import ModelConfig, build
+from majorcert.nets.models import ModelConfig, build, check_weights
 from majorcert.nets.views import VIEWS, View, in_channels
 from majorcert.strategies import Strategy
 from majorcert.strategies import strategy as read_strategy
@@ -22,6 +23,7 @@ from majorcert.threat import ImageSize
 FORMAT = "majorcert-defender"
 WEIGHTS = "weights.safetensors"
 CARD = "defender.json"
+MAX_WEIGHTS_BYTES = 2**35
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ class Card:
                 f"a {self.view} view of {self.channels} channels and {len(self.class_names)} classes needs a network "
                 f"of {expected[0]} input channels and {expected[1]} classes, got {got[0]} and {got[1]}"
             )
-        self.strategy.visible(self.image_size)
+        self.strategy.visible(checked_size(self.image_size))
 
     def write(self, run_dir: Path, weights: Mapping[str, Tensor]) -> "Card":
         """Write the weights and the card; returns the card with the weights' fingerprint."""
@@ -77,7 +79,7 @@ class Card:
         """The card in a run directory."""
         path = run_dir / CARD
         try:
-            raw = json.loads(path.read_bytes())
+            raw = read_json(path)
             if (raw["format"], raw["version"]) != (FORMAT, 1):
                 raise ModelError(f"format {raw['format']!r} version {raw['version']!r} is not {FORMAT!r} version 1")
             height, width = raw["image_size"]
@@ -96,23 +98,28 @@ class Card:
             raise ModelError(
                 f"{run_dir} holds no trained defender ({CARD} is missing); train it to the end first"
             ) from None
-        except (OSError, KeyError, TypeError, ValueError, MajorcertError) as error:
-            raise ModelError(f"cannot read {path} as a defender: {error}") from None
+        except (OSError, KeyError, TypeError, ValueError, OverflowError, RecursionError, MajorcertError) as error:
+            raise ModelError(f"cannot read {path} as a defender: {reason(error)}") from None
 
     def network(self, run_dir: Path) -> nn.Module:
         """The network with its weights, in eval mode on the CPU; the weights must be the ones the card is about."""
         path = run_dir / WEIGHTS
         try:
-            content = path.read_bytes()
-        except OSError as error:
-            raise ModelError(f"cannot read {path}: {error.strerror}; it belongs beside {CARD}") from None
+            content = read_bytes(path, MAX_WEIGHTS_BYTES)
+        except (OSError, ValueError) as error:
+            said = error.strerror if isinstance(error, OSError) else reason(error)
+            raise ModelError(f"cannot read {path}: {said}; it belongs beside {CARD}") from None
         if hashlib.sha256(content).hexdigest() != self.weights_sha256:
             raise ModelError(
                 f"{path} is not the file that {CARD} is about (SHA-256 differs); restore it or train again"
             )
-        network = build(self.model)
         try:
-            network.load_state_dict(load(content))
-        except (RuntimeError, SafetensorError) as error:
-            raise ModelError(f"the weights in {path} do not fit the network that {CARD} describes: {error}") from None
+            weights = load(content)
+            check_weights(self.model, weights)
+            network = build(self.model)
+            network.load_state_dict(weights)
+        except (RuntimeError, KeyError, TypeError, ValueError, SafetensorError, ModelError) as error:
+            raise ModelError(
+                f"the weights in {path} do not fit the network that {CARD} describes: {reason(error)}"
+            ) from None
         return network.eval()

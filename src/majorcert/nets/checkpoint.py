@@ -8,13 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
 from majorcert.errors import ModelError
+from majorcert.intake import parse_json, plain_size, reason
 
 FORMAT = "majorcert-checkpoint"
+VERSION = 2
+"""1 had no fingerprint."""
 NAME = "checkpoint"
 
 
@@ -35,8 +39,10 @@ class Checkpoint:
     def write(self, run_dir: Path) -> None:
         """Write RUN/checkpoint.safetensors, which is complete in itself, and its JSON beside it for people."""
         progress = {"epoch": self.epoch, "step": self.step, "seconds": self.seconds}
-        header = {"format": FORMAT, "version": 1, **progress, "about": self.about}
-        write_tensors(run_dir / f"{NAME}.safetensors", self.tensors, {FORMAT: json.dumps(header)})
+        header = {"format": FORMAT, "version": VERSION, **progress, "about": self.about}
+        text = json.dumps(header)
+        metadata = {FORMAT: text, "sha256": _fingerprint(text, self.tensors)}
+        write_tensors(run_dir / f"{NAME}.safetensors", self.tensors, metadata)
         write_json(run_dir / f"{NAME}.json", header)
 
     @classmethod
@@ -47,12 +53,18 @@ class Checkpoint:
             return None
         tensors, metadata = read_tensors(path)
         try:
-            header = json.loads(metadata[FORMAT])
+            header = parse_json(metadata[FORMAT])
             found = cls(header["about"], int(header["epoch"]), int(header["step"]), float(header["seconds"]), tensors)
-        except (KeyError, TypeError, ValueError):
+            version, whole = header["version"], metadata.get("sha256") == _fingerprint(metadata[FORMAT], tensors)
+        except (KeyError, TypeError, ValueError, OverflowError):
             raise ModelError(
                 f"{path} is no majorcert checkpoint; resume from the directory that `train` wrote"
             ) from None
+        if version != VERSION or not whole:
+            what = (
+                f"is of version {version}, not {VERSION}" if version != VERSION else "is damaged, its SHA-256 differs"
+            )
+            raise ModelError(f"{path} {what}; delete it to begin again")
         differing = _differing(found.about, json.loads(json.dumps(about)))
         if differing:
             raise ModelError(f"{path} is of another training run: {'; '.join(differing)}; use another run directory")
@@ -74,12 +86,22 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     """The tensors of a safetensors file, on the CPU, and its metadata."""
     try:
+        plain_size(path)
         with safe_open(path, framework="pt") as file:
             return {name: file.get_tensor(name) for name in file.keys()}, dict(file.metadata() or {})  # noqa: SIM118
-    except (OSError, SafetensorError, ValueError) as error:
+    except (OSError, SafetensorError, ValueError, KeyError, TypeError, RuntimeError) as error:
         raise ModelError(
-            f"cannot read {path} as safetensors ({error}); it is missing, damaged or of another kind"
+            f"cannot read {path} as safetensors ({reason(error)}); it is missing, damaged or of another kind"
         ) from None
+
+
+def _fingerprint(header: str, tensors: Mapping[str, Tensor]) -> str:
+    """SHA-256 of a checkpoint: what it is about, and every tensor by name, type, shape and bytes."""
+    digest = hashlib.sha256(header.encode())
+    for name, tensor in sorted(tensors.items()):
+        digest.update(f";{name} {tensor.dtype} {tuple(tensor.shape)};".encode())
+        digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)
+    return digest.hexdigest()
 
 
 def _write(path: Path, content: bytes) -> None:

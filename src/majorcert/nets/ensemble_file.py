@@ -1,17 +1,18 @@
 """The artifact of an ensemble: a folder with ensemble.json, which lists its members, and a sub-folder for each."""
 
-import json
 from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 
 from majorcert.errors import ModelError
+from majorcert.intake import read_json, reason
 from majorcert.nets.card import CARD
 from majorcert.nets.checkpoint import write_json
 from majorcert.strategies import Strategy
 
 FORMAT = "majorcert-ensemble"
 NAME = "ensemble.json"
+MAX_MEMBERS = 1000
 
 
 def member_names(strategies: Sequence[Strategy]) -> list[str]:
@@ -34,16 +35,18 @@ def member_folders(folder: Path) -> list[Path]:
     if not (folder / NAME).is_file() and (folder / CARD).is_file():
         return [folder]
     try:
-        raw = json.loads((folder / NAME).read_bytes())
+        raw = read_json(folder / NAME)
         if (raw["format"], raw["version"]) != (FORMAT, 1):
             raise ValueError(f"format {raw['format']!r} version {raw['version']!r} is not {FORMAT!r} version 1")
         names = [str(name) for name in raw["members"]]
+        if len(names) > MAX_MEMBERS:
+            raise ValueError(f"it has {len(names)} members, and at most {MAX_MEMBERS} are expected")
         if not names or any(Path(name).name != name or name in ("", ".", "..") for name in names):
             raise ValueError(f"members are names of sub-folders, got {names}")
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise ModelError(f"{folder} holds neither an ensemble ({NAME}) nor a trained defender ({CARD})") from None
     except (OSError, KeyError, TypeError, ValueError) as error:
-        raise ModelError(f"cannot read {folder / NAME} as an ensemble: {error}") from None
+        raise ModelError(f"cannot read {folder / NAME} as an ensemble: {reason(error)}") from None
     return [folder / name for name in names]
 
 

@@ -16,7 +16,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812 (the name that every user of torch knows)
 
 from majorcert.errors import ModelError
-from majorcert.nets.resnet import Stride, resnet
+from majorcert.nets.resnet import Stride, n_resnet_weights, resnet
+
+MAX_BLOCKS = 1000
 
 
 @dataclass(frozen=True)
@@ -51,15 +53,26 @@ class ModelConfig:
                     "members": tuple(cls.from_json(member) for member in raw.get("members", ())),
                 }
             )
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             raise ModelError(f"cannot read the model configuration: {error}") from None
+
+
+def check(config: ModelConfig) -> None:
+    """Refuse a configuration that makes no sense, of the members too."""
+    numbers = (config.in_channels, config.n_classes, config.width)
+    if any(not isinstance(number, int) or number < 1 for number in numbers):
+        raise ModelError(f"in_channels, n_classes and width are whole numbers of at least 1, got {numbers}")
+    if not isinstance(config.name, str) or not isinstance(config.dropout, float | int) or not 0 <= config.dropout < 1:
+        raise ModelError(f"a model has a name and a dropout from 0 to 1, got {config.name!r} and {config.dropout!r}")
+    if sum(config.blocks) > MAX_BLOCKS or len(config.members) > MAX_BLOCKS:
+        raise ModelError(f"a network has at most {MAX_BLOCKS} blocks, and an average as many members")
+    for member in config.members:
+        check(member)
 
 
 def build(config: ModelConfig) -> nn.Module:
     """The network that a configuration describes, with fresh weights from torch's global random state."""
-    numbers = (config.in_channels, config.n_classes, config.width)
-    if any(not isinstance(number, int) or number < 1 for number in numbers):
-        raise ModelError(f"in_channels, n_classes and width are whole numbers of at least 1, got {numbers}")
+    check(config)
     if config.name == "resnet":
         return resnet(
             config.in_channels,
@@ -77,6 +90,29 @@ def build(config: ModelConfig) -> nn.Module:
     if config.name.startswith("timm:"):
         return _timm(config)
     raise ModelError(f"there is no model {config.name!r}; use 'resnet', 'small', 'average' or 'timm:<name>'")
+
+
+def n_weights(config: ModelConfig) -> int:
+    """How many numbers the network learns, counted without building it; 0 where only timm knows."""
+    if config.name == "average":
+        return sum(n_weights(member) for member in config.members)
+    if config.name == "small":
+        widths = [config.in_channels, config.width, config.width, 2 * config.width, 2 * config.width]
+        body = sum(9 * n_in * n_out + 2 * n_out for n_in, n_out in pairwise(widths))
+        return body + (widths[-1] + 1) * config.n_classes
+    if config.name == "resnet":
+        return n_resnet_weights(
+            config.in_channels, config.n_classes, config.width, config.blocks, config.stem, config.strides
+        )
+    return 0
+
+
+def check_weights(config: ModelConfig, weights: Mapping[str, Tensor]) -> None:
+    """Refuse a network of more weights than its file has, before it is built and takes the memory for them."""
+    check(config)
+    expected, found = n_weights(config), sum(tensor.numel() for tensor in weights.values())
+    if expected > found:
+        raise ModelError(f"the network has {expected:,} weights, and the file {found:,} numbers")
 
 
 def small(in_channels: int, n_classes: int, width: int = 32) -> nn.Module:

@@ -26,6 +26,8 @@ def resnet(
     """
     if not blocks or len(blocks) != len(strides) or min(blocks) < 1:
         raise ModelError(f"a ResNet has blocks and one stride in each stage, got blocks {blocks} and strides {strides}")
+    if any(step < 1 for stride in strides for step in (stride if isinstance(stride, tuple) else (stride,))):
+        raise ModelError(f"a stride is 1 or more, got {strides}")
     stages: list[nn.Module] = []
     n_in = width
     for stage, (n_blocks, stride) in enumerate(zip(blocks, strides, strict=True)):
@@ -45,6 +47,21 @@ def resnet(
         if isinstance(module, nn.Conv2d):
             nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
     return network
+
+
+def n_resnet_weights(
+    in_channels: int, n_classes: int, width: int, blocks: tuple[int, ...], stem: str, strides: tuple[Stride, ...]
+) -> int:
+    """How many numbers the network of `resnet` learns."""
+    total, n_in = in_channels * width * (49 if stem == "7x7" else 9) + 2 * width, width
+    for stage, (n_blocks, stride) in enumerate(zip(blocks, strides, strict=False)):
+        n_out = width * 2**stage
+        for block in range(n_blocks):
+            total += 9 * n_in * n_out + 9 * n_out * n_out + 4 * n_out
+            if n_in != n_out or (block == 0 and stride not in (1, (1, 1))):
+                total += n_in * n_out + 2 * n_out
+            n_in = n_out
+    return total + (n_in + 1) * n_classes
 
 
 class BasicBlock(nn.Module):

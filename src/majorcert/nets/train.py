@@ -10,7 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from majorcert.atomic import replacing
 from majorcert.errors import DataError, ModelError
+from majorcert.intake import reason
 from majorcert.nets.card import Card
 from majorcert.nets.checkpoint import Checkpoint
 from majorcert.nets.config import TrainConfig
@@ -88,7 +90,10 @@ def train(
         learner = Learner(config, dataset, team, compiled=compile)
         first_epoch, first_step, spent = 0, 0, 0.0
         if found is not None:
-            learner.restore(found.tensors)
+            try:
+                learner.restore(found.tensors)
+            except (KeyError, RuntimeError, TypeError) as error:
+                raise ModelError(f"the checkpoint in {run_dir} is of another network: {reason(error)}") from None
             first_epoch, first_step, spent = found.epoch, found.step, found.seconds
             if not team.leads:
                 learner.sums.zero_()  # the checkpoint has the sums of all, and they are counted once
@@ -178,11 +183,15 @@ class _Log:
     def __init__(self, path: Path, n_epochs: int, *, writes: bool) -> None:
         self.path, self.writes = path, writes
         if writes:
-            lines = path.read_text().splitlines(keepends=True) if path.exists() else []
-            path.write_text("".join(lines[:n_epochs]))
+            lines = path.read_bytes().splitlines(keepends=True) if path.is_file() else []
+            with replacing(path) as beside:
+                beside.write_bytes(b"".join(lines[:n_epochs]))
 
     def add(self, *, seconds: float, images: int, **figures: float) -> None:
         if self.writes:
             line = {**figures, "images_per_second": round(images / seconds), "seconds": round(seconds, 3)}
-            with self.path.open("a") as file:
-                file.write(json.dumps(line) + "\n")
+            try:
+                with self.path.open("a") as file:
+                    file.write(json.dumps(line) + "\n")
+            except OSError as error:
+                raise ModelError(f"cannot write {self.path}: {error.strerror}; resume later") from None

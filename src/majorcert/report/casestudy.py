@@ -20,6 +20,7 @@ import numpy as np
 from majorcert.atomic import replacing
 from majorcert.ballots import Ballots
 from majorcert.errors import StoreError
+from majorcert.intake import read_json, read_npy, reason
 from majorcert.plurality import Ints
 from majorcert.report.census import Census, Proved, count_masked
 from majorcert.scores import Scores
@@ -62,19 +63,13 @@ class CaseStudy:
             if not (folder / name).is_file():
                 raise StoreError(f"{folder}: not a case study, it has no {name}")
         try:
-            described = json.loads((folder / "recipes.json").read_text(encoding="utf-8"))
-            recipes = tuple(
-                Recipe(name, tuple(facts["defenders"]), **{k: v for k, v in facts.items() if k != "defenders"})
-                for name, facts in described.items()
-            )
-            truth = np.load(folder / "truth.npy", allow_pickle=False).astype(np.int64)
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise StoreError(f"{folder}: recipes.json or truth.npy cannot be read ({error})") from error
-        if not all(recipe.defenders for recipe in recipes) or truth.ndim != 1:
-            raise StoreError(
-                f"{folder}: every recipe has one or more defenders, and truth.npy one label for each image"
-            )
-        return cls(folder, recipes, truth)
+            recipes = recipes_of(folder, read_json(folder / "recipes.json"))
+            truth = read_npy(folder / "truth.npy")
+        except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+            raise StoreError(f"{folder}: recipes.json or truth.npy cannot be read ({reason(error)})") from error
+        if truth.ndim != 1 or truth.dtype.kind not in "iu":
+            raise StoreError(f"{folder}: truth.npy has one whole number for each image")
+        return cls(folder, recipes, truth.astype(np.int64))
 
     def ballots(self, store: str) -> Ballots:
         return Ballots.load(self.folder / store)
@@ -142,10 +137,35 @@ def as_json(results: Results) -> str:
 def committed(folder: str | Path) -> Results:
     """The results.json of a case study, as it was written."""
     try:
-        results: Results = json.loads((Path(folder) / "results.json").read_text(encoding="utf-8"))
+        results: Results = read_json(Path(folder) / "results.json")
     except (OSError, ValueError) as error:
         raise StoreError(f"{folder}: no readable results.json; `majorcert table {folder} --write` makes it") from error
+    if not isinstance(results, dict):
+        raise StoreError(f"{folder}: results.json holds no results; `majorcert table {folder} --write` makes it")
     return results
+
+
+def recipes_of(folder: Path, described: dict[str, dict[str, Any]]) -> tuple[Recipe, ...]:
+    """The recipes that a recipes.json describes."""
+    try:
+        return tuple(_recipe(name, facts) for name, facts in described.items())
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise StoreError(f"{folder}: recipes.json cannot be read ({reason(error)})") from error
+
+
+def _recipe(name: str, facts: dict[str, Any]) -> Recipe:
+    """A recipe as it is described; its stores lie in the folder, whatever their names say."""
+    stores = tuple(facts["defenders"])
+    if not stores:
+        raise ValueError(f"every recipe has one or more defenders, {name!r} has none")
+    for store in stores:
+        if not isinstance(store, str) or not store or Path(store).is_absolute() or ".." in Path(store).parts:
+            raise ValueError(f"a store is named by its path within the folder, got {store!r}")
+    texts = [facts.get(key, "") for key in ("command", "note")]
+    numbers = [facts.get(key) for key in ("epochs", "gpu_minutes")]
+    if not all(isinstance(text, str) for text in texts) or not all(isinstance(n, int | float | None) for n in numbers):
+        raise ValueError(f"{name!r} is not described by numbers and texts")
+    return Recipe(name, stores, **{key: value for key, value in facts.items() if key != "defenders"})
 
 
 def _run(job: tuple[Callable[..., Results], CaseStudy, Recipe, str]) -> Results:

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from majorcert.atomic import replacing
 from majorcert.errors import StoreError
+from majorcert.intake import reason
 from majorcert.report.casestudy import LARGEST_SIDE, SIDES, Results
 from majorcert.report.plot import Plot
 from majorcert.report.published import TABLE_1
@@ -30,9 +31,13 @@ def draw(results: Results, folder: str | Path) -> list[Path]:
     """Write every figure into the folder; returns the files."""
     written = []
     for name, figure in (("clean-certified", scatter), ("by-size", by_size), ("unsafe", unsafe)):
+        try:
+            text = figure(results)
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError, ArithmeticError, StopIteration) as error:
+            raise StoreError(f"results.json does not hold what a figure needs ({reason(error)})") from error
         written.append(Path(folder) / f"{name}.svg")
         with replacing(written[-1]) as beside:
-            beside.write_text(figure(results), encoding="utf-8")
+            beside.write_text(text, encoding="utf-8")
     return written
 
 

@@ -12,7 +12,8 @@ import numpy as np
 from majorcert.atomic import replacing
 from majorcert.ballots import Ballots
 from majorcert.errors import EvidenceError, StoreError
-from majorcert.report.casestudy import Recipe
+from majorcert.intake import read_json, read_npz, reason
+from majorcert.report.casestudy import Recipe, recipes_of
 from majorcert.report.publish import publish
 from majorcert.scores import Scores
 from majorcert.store import Store
@@ -73,8 +74,10 @@ def scores_of(source: Path, ballots: Ballots) -> Scores | None:
     strategy, size, images = ballots.strategy, ballots.image_size, ballots.images
     beside = source.with_suffix(".npz")
     if beside.is_file():
-        with np.load(beside, allow_pickle=False) as arrays:
-            points = arrays[arrays.files[0]]
+        try:
+            points = next(iter(read_npz(beside).values()))
+        except (OSError, ValueError, StopIteration) as error:
+            raise StoreError(f"{beside}: cannot be read as the scores of {source} ({reason(error)})") from None
         scores = Scores(points, one=BLOCK_STEPS, strategy=strategy, image_size=size, images=images)
     elif "scores" in Store.open(source):
         scores = Scores.load(source)
@@ -116,11 +119,13 @@ def _packed(ballots: Ballots, source: Path, folder: Path, store: str) -> Packed:
 
 def _described(folder: Path) -> dict[str, dict[str, Any]]:
     try:
-        described: dict[str, dict[str, Any]] = json.loads((folder / "recipes.json").read_text(encoding="utf-8"))
+        described: dict[str, dict[str, Any]] = read_json(folder / "recipes.json")
     except FileNotFoundError:
         return {}
-    except ValueError as error:
-        raise StoreError(f"{folder}: recipes.json cannot be read ({error})") from error
+    except (OSError, ValueError) as error:
+        raise StoreError(f"{folder}: recipes.json cannot be read ({reason(error)})") from error
+    if not recipes_of(folder, described):
+        raise StoreError(f"{folder}: recipes.json names no recipe; delete it to begin a new case study")
     return described
 
 
@@ -150,7 +155,7 @@ def _keep_truth(folder: Path, ballots: Ballots, path: str | Path) -> None:
     if not kept.is_file():
         with replacing(kept) as beside, beside.open("wb") as file:
             np.save(file, labels)
-    elif not np.array_equal(np.load(kept, allow_pickle=False), labels):
+    elif not np.array_equal(read_truth(kept, ballots), labels):
         raise EvidenceError(f"{path}: these true labels are not those of {kept}")
 
 

@@ -10,7 +10,7 @@ from majorcert.atomic import replacing
 from majorcert.ballots import Ballots
 from majorcert.errors import EvidenceError
 from majorcert.scores import Scores
-from majorcert.store import UNWRITTEN, Store
+from majorcert.store import Store
 
 CHUNK_BYTES = 2**25
 """About what a chunk holds before it is compressed; votes shrink some ten times, scores more."""
@@ -40,7 +40,7 @@ def publish(ballots: Ballots, path: str | Path, scores: Scores | None = None) ->
         arrays["scores"] = scores.points.astype(_signed_type(int(scores.points.max(initial=0))))
         attributes["scores_one"] = scores.one
     with replacing(path) as beside:
-        store = Store.create(beside, {}, attributes)
+        store = Store.create(beside, {}, attributes, others=list(arrays))
         for name, array in arrays.items():
             _lay_out(store, name, array)
         store.write(slice(None), arrays)
@@ -52,15 +52,13 @@ def _lay_out(store: Store, name: str, array: npt.NDArray[Any]) -> None:
     n_chunks = max(1, -(-array.nbytes // CHUNK_BYTES))
     # The scores of one label in neighbouring ablations resemble each other more than those of one ablation do.
     order = (0, 2, 1) if name == "scores" else tuple(range(array.ndim))
-    store.group.create_array(
+    store.lay_out(
         name,
         shape=array.shape,
         dtype=array.dtype,
         chunks=(max(1, -(-len(array) // n_chunks)), *array.shape[1:]),
-        fill_value=UNWRITTEN if array.dtype.kind == "i" else np.nan,
         filters=[TransposeCodec(order=order)],
         compressors=[ZstdCodec(level=LEVEL), Crc32cCodec()],
-        config={"write_empty_chunks": True},
     )
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from majorcert.errors import DataError
+from majorcert.intake import read_bytes, reason
 from majorcert.nets.sources.part import Part
 
 URL = "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"
@@ -69,8 +70,10 @@ def _read_python(path: Path) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint
                 key = raw[:16].decode("latin-1")
             elif opcode.name == "BININT1" and key == "labels":
                 labels.append(argument)
+                if len(labels) > N_IMAGES:
+                    break
     except Exception as error:  # the lister raises errors of many kinds on damaged files
-        raise DataError(f"cannot read {path} as a CIFAR-10 batch: {error}") from None
+        raise DataError(f"cannot read {path} as a CIFAR-10 batch: {reason(error)}") from None
     if not values or len(labels) != N_IMAGES:
         raise DataError(
             f"{path} is no CIFAR-10 batch: expected {N_IMAGES} images and labels; use the binary version from {URL}"
@@ -80,9 +83,10 @@ def _read_python(path: Path) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint
 
 def _content(path: Path) -> bytes:
     try:
-        return path.read_bytes()
-    except OSError as error:
-        raise DataError(f"cannot read {path} ({error.strerror}); the whole folder comes from {URL}") from None
+        return read_bytes(path, 2**20 + 2 * N_IMAGES * N_VALUES)
+    except (OSError, ValueError) as error:
+        said = error.strerror if isinstance(error, OSError) else reason(error)
+        raise DataError(f"cannot read {path} ({said}); the whole folder comes from {URL}") from None
 
 
 def _absent(data_dir: Path, why: str) -> DataError:

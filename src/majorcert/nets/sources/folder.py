@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from majorcert.errors import DataError
+from majorcert.intake import check_room, plain_size, reason
 from majorcert.nets.sources.part import Part
 from majorcert.threat import ImageSize
 
@@ -56,6 +57,7 @@ def read_image(path: Path, image_size: ImageSize | None = None, channels: int | 
     except ImportError as error:
         raise DataError(f"image files are read with Pillow ({error}); install majorcert[nets]") from None
     try:
+        plain_size(path)
         with Image.open(path, formats=("PNG", "JPEG")) as file:
             if file.width * file.height > MAX_PIXELS:
                 raise DataError(f"{path} claims {file.width}x{file.height} pixels, over the limit of {MAX_PIXELS}")
@@ -73,7 +75,7 @@ def read_image(path: Path, image_size: ImageSize | None = None, channels: int | 
     except DataError:
         raise
     except Exception as error:  # decoders raise errors of many kinds on damaged files
-        raise DataError(f"cannot read the image {path}: {error}") from None
+        raise DataError(f"cannot read the image {path}: {reason(error)}") from None
     return pixels[None] if grey else np.ascontiguousarray(pixels.transpose(2, 0, 1))
 
 
@@ -99,5 +101,11 @@ def _read_all(
                 channels = channels or first.shape[0]
                 image_size = image_size or (first.shape[1], first.shape[2])
                 break
+    if image_size is not None:
+        try:
+            height, width = image_size
+            check_room(len(paths) * (channels or 3) * height * width, f"{len(paths)} images of {height}x{width}")
+        except ValueError as error:
+            raise DataError(f"{error}; give a smaller size") from None
     with ThreadPoolExecutor() as pool:
         return list(pool.map(attempt, paths))

@@ -1,22 +1,23 @@
 """Arrays in an `.npz` file: `images` and `labels`, and optionally `test_images`, `test_labels`, `class_names`."""
 
-import zipfile
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from majorcert.errors import DataError
+from majorcert.intake import read_npz, reason
 from majorcert.nets.sources.part import Part
+
+MAX_CLASSES = 2**16
 
 
 def read(path: Path, *, test: bool) -> Part | None:
     """One part of the file; None if it has no such part. Nothing in the file is ever executed."""
     try:
-        with np.load(path, allow_pickle=False) as arrays:
-            held = {name: arrays[name] for name in arrays.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise DataError(f"cannot read {path} as an .npz file of plain arrays: {error}") from None
+        held = read_npz(path)
+    except (OSError, ValueError) as error:
+        raise DataError(f"cannot read {path} as an .npz file of plain arrays: {reason(error)}") from None
     prefix = "test_" if test else ""
     if test and "test_images" not in held:
         return None
@@ -25,10 +26,13 @@ def read(path: Path, *, test: bool) -> Part | None:
             f"{path} has no array '{prefix}images', only {sorted(held)}; save it as np.savez(..., images=...)"
         )
     labels = held.get(f"{prefix}labels")
-    if labels is not None and not np.issubdtype(labels.dtype, np.integer):
-        raise DataError(f"the labels in {path} are whole numbers from 0 on, got {labels.dtype}")
+    for name in ("labels", "test_labels"):
+        if name in held and held[name].dtype.kind not in "iu":
+            raise DataError(f"the {name} in {path} are whole numbers from 0 on, got {held[name].dtype}")
     every_label = [held[name].ravel() for name in ("labels", "test_labels") if name in held and held[name].size]
     n_classes = 1 + max((int(each.max()) for each in every_label), default=-1)
+    if n_classes > MAX_CLASSES:
+        raise DataError(f"the labels in {path} run up to {n_classes - 1}, and at most {MAX_CLASSES} classes are known")
     class_names = held.get("class_names", np.arange(n_classes))
     return Part(
         images=_channels_first(path, held[f"{prefix}images"]),

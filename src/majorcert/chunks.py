@@ -1,0 +1,99 @@
+"""The files of an evidence store in a folder, looked at before any of them is decoded.
+
+A compressed chunk says itself how much it holds, and decoding takes that much memory; a zarr.json may name other
+codecs; links may lead elsewhere. So nothing is decoded but what majorcert itself would have written.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from majorcert.errors import StoreError
+from majorcert.intake import MAX_JSON_BYTES, plain_size
+
+MAX_CHUNKS = 2**17
+"""Files in one array; a store that declares more is refused before they are listed."""
+CODECS = (["bytes", "zstd", "crc32c"], ["transpose", "bytes", "zstd", "crc32c"])
+ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+
+
+def digest(facts: Any) -> str:
+    """SHA-256 of plain JSON values, the same before they are written and after they are read."""
+    plain = json.loads(json.dumps(facts))
+    return hashlib.sha256(json.dumps(plain, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def layout(name: str, shape: tuple[int, ...], dtype: Any, chunks: tuple[int, ...], codecs: Iterable[Any]) -> str:
+    """The fingerprint of how an array is laid out, which is kept beside it."""
+    order = [list(codec.order) for codec in codecs if type(codec).__name__ == "TransposeCodec"]
+    return digest([name, shape, str(dtype), chunks, order])
+
+
+def check_folder(path: str | Path, *, writable: bool) -> None:
+    """Refuse what is no folder with a zarr.json; and links, if it is to be written to: they may lead anywhere."""
+    if not Path(path).is_dir():
+        raise StoreError(f"{path}: cannot read the evidence store; it is a file, and a store is a folder")
+    check_metadata(path)
+    if writable:
+        for folder, folders, files in os.walk(path):
+            for name in (*folders, *files):
+                if (found := Path(folder) / name).is_symlink():
+                    raise StoreError(f"{found}: a link in an evidence store, which is not written through; remove it")
+
+
+def check_metadata(path: str | Path) -> None:
+    """Refuse a zarr.json that is no plain file of a sensible size; one that is missing is left to the reader."""
+    metadata = Path(path) / "zarr.json"
+    try:
+        size = plain_size(metadata)
+    except FileNotFoundError:
+        return
+    except (OSError, ValueError) as error:
+        raise StoreError(f"{metadata}: cannot read the evidence store ({error})") from None
+    if size > MAX_JSON_BYTES:
+        raise StoreError(f"{metadata}: refused, it has {size:,} bytes, and at most {MAX_JSON_BYTES:,} are expected")
+
+
+def check_codecs(path: str, name: str, array: Any) -> None:
+    """Refuse an array that is packed in any other way than evidence is."""
+    found = [codec.to_dict() for codec in array.metadata.codecs]
+    plain = [codec["name"] for codec in found] in CODECS and array.metadata.storage_transformers == ()
+    little = all(codec.get("configuration", {}).get("endian", "little") == "little" for codec in found)
+    keys = array.metadata.chunk_key_encoding.to_dict()
+    if not plain or not little or keys != {"name": "default", "configuration": {"separator": "/"}}:
+        raise StoreError(f"{path}: refused, {name!r} is packed in another way than majorcert packs evidence")
+
+
+def check_chunks(folder: Path, n_bytes: int, numbers: Iterable[int], n_axes: int) -> None:
+    """Refuse a chunk that would unpack to anything but the bytes that the array declares; a missing one is no fault."""
+    for number in numbers:
+        chunk = folder.joinpath("c", str(number), *["0"] * (n_axes - 1))
+        try:
+            size = plain_size(chunk)
+        except FileNotFoundError:
+            continue
+        except (OSError, ValueError) as error:
+            raise StoreError(f"{chunk}: cannot read the evidence store ({error})") from None
+        with chunk.open("rb") as file:
+            declared = _unpacked_size(file.read(18))
+        if declared != n_bytes or size > n_bytes + n_bytes // 128 + 1024:
+            raise StoreError(
+                f"{chunk}: cannot read the evidence store; the chunk is damaged, it unpacks to "
+                f"{'an unknown number of' if declared is None else declared} bytes and not to {n_bytes}"
+            )
+
+
+def _unpacked_size(head: bytes) -> int | None:
+    """What the header of a Zstandard frame says that it holds; None if it does not say, or is none (RFC 8878)."""
+    if len(head) < 6 or not head.startswith(ZSTD_MAGIC):
+        return None
+    descriptor = head[4]
+    single = descriptor >> 5 & 1
+    n_size = (single, 2, 4, 8)[descriptor >> 6]
+    start = 5 + (1 - single) + (0, 1, 2, 4)[descriptor & 3]
+    if not n_size or len(head) < start + n_size:
+        return None
+    return int.from_bytes(head[start : start + n_size], "little") + (256 if n_size == 2 else 0)

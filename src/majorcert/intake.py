@@ -1,0 +1,145 @@
+"""Files that strangers may have written: plain JSON and plain arrays, whose sizes are checked before memory is taken.
+
+Nothing that is read is ever executed. What is wrong with a file comes out as an OSError or a ValueError, which the
+reader of each artifact turns into its own sentence.
+"""
+
+import json
+import math
+import os
+import stat
+import sys
+import zipfile
+from pathlib import Path
+from typing import IO, Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+MAX_JSON_BYTES = 2**26
+"""Of one JSON file; the true labels of 14 million images take less."""
+PLAIN_KINDS = "biufU"
+"""Arrays of numbers and of text; never of Python objects, which would have to be unpickled."""
+
+
+def reason(error: BaseException) -> str:
+    """What an error says, on one line and not too long."""
+    return " ".join(str(error).split())[:200] or type(error).__name__
+
+
+def memory() -> int:
+    """The bytes that this process may hope for: of the machine, its container and its own limit the least."""
+    if sys.platform == "win32":
+        return sys.maxsize
+    import resource
+
+    found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if limit != resource.RLIM_INFINITY:
+        found.append(limit)
+    container = Path("/sys/fs/cgroup/memory.max")
+    if container.is_file() and (text := container.read_text().strip()).isdigit():
+        found.append(int(text))
+    return min(found)
+
+
+def check_room(n_bytes: int, what: str) -> None:
+    """Refuse what would not fit in memory, before any is taken."""
+    if n_bytes > memory():
+        raise ValueError(f"{what} would take {n_bytes:,} bytes, and this machine has {memory():,}")
+
+
+def plain_size(path: str | Path) -> int:
+    """The bytes of a plain file; a folder, a pipe or a device, which might never end, is refused."""
+    found = Path(path).stat()
+    if not stat.S_ISREG(found.st_mode):
+        raise ValueError("it is not a plain file")
+    return found.st_size
+
+
+def read_bytes(path: str | Path, most: int) -> bytes:
+    """The whole content of a plain file of at most so many bytes."""
+    if (size := plain_size(path)) > most:
+        raise ValueError(f"it has {size:,} bytes, and at most {most:,} are expected")
+    return Path(path).read_bytes()
+
+
+def read_json(path: str | Path) -> Any:
+    """The content of a JSON file."""
+    return parse_json(read_bytes(path, MAX_JSON_BYTES))
+
+
+def parse_json(text: str | bytes) -> Any:
+    """JSON as its standard has it: no NaN, no infinity, and not nested deeper than any of ours."""
+    try:
+        return json.loads(text.decode() if isinstance(text, bytes) else text, parse_constant=_no_number)
+    except RecursionError:
+        raise ValueError("its brackets are nested too deeply") from None
+
+
+def read_npy(path: str | Path) -> npt.NDArray[Any]:
+    """The array in an .npy file."""
+    size = plain_size(path)
+    with Path(path).open("rb") as file:
+        return _array(file, size)
+
+
+def read_npz(path: str | Path) -> dict[str, npt.NDArray[Any]]:
+    """The arrays of an .npz file by name."""
+    plain_size(path)
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = {member.filename.removesuffix(".npy"): member for member in archive.infolist()}
+            check_room(sum(member.file_size for member in members.values()), "its arrays")
+            return {name: _member(archive, member) for name, member in members.items()}
+    except (OSError, ValueError):
+        raise
+    except Exception as error:  # the unpacker raises errors of many kinds on damaged files
+        raise ValueError(reason(error)) from None
+
+
+def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> npt.NDArray[Any]:
+    if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise ValueError(f"{member.filename!r} is packed in another way than NumPy does")
+    with archive.open(member) as file:
+        return _array(file, member.file_size)
+
+
+def _array(file: IO[bytes], n_bytes: int) -> npt.NDArray[Any]:
+    """The array in a stream of so many bytes; NumPy's own reader takes the memory that the header asks for."""
+    shape, in_columns, dtype = _header(file)
+    expected = math.prod(shape) * dtype.itemsize
+    if dtype.kind not in PLAIN_KINDS or not dtype.itemsize:
+        raise ValueError(f"an array of {dtype} where plain numbers or text are expected")
+    if expected != n_bytes - file.tell():
+        raise ValueError(f"the header declares {expected:,} bytes of data, there are {n_bytes - file.tell():,}")
+    check_room(expected, "its array")
+    content = bytearray(expected)
+    if _fill(file, content) != expected:
+        raise ValueError("it is cut short")
+    return np.ndarray(shape, dtype, buffer=content, order="F" if in_columns else "C")
+
+
+def _header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    try:
+        version = np.lib.format.read_magic(file)
+        if version == (1, 0):
+            return np.lib.format.read_array_header_1_0(file)
+        if version == (2, 0):
+            return np.lib.format.read_array_header_2_0(file)
+    except (OSError, ValueError):
+        raise
+    except Exception as error:  # the header is a Python literal, and its parser has its own complaints
+        raise ValueError(f"its header cannot be read ({reason(error)})") from None
+    raise ValueError(f"the .npy format {version} is not known")
+
+
+def _fill(file: IO[bytes], content: bytearray) -> int:
+    view, done = memoryview(content), 0
+    while done < len(content) and (n := file.readinto(view[done : done + 2**20])):  # type: ignore[attr-defined]
+        done += n
+    return done
+
+
+def _no_number(text: str) -> NoReturn:
+    raise ValueError(f"{text} is not a number of JSON")
