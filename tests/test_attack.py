@@ -9,15 +9,15 @@ from torch import Tensor
 
 import majorcert as mc
 from majorcert.errors import ModelError
-from majorcert.nets.attack import descend, objective, probe
-from majorcert.nets.campaign import Effort
+from majorcert.nets.attack.campaign import Effort
+from majorcert.nets.attack.descent import descend, objective, probe
+from majorcert.nets.attack.paint import paste
+from majorcert.nets.attack.plan import placements_to_probe, sites_of
+from majorcert.nets.attack.race import Aim
+from majorcert.nets.attack.surrogate import Surrogate
+from majorcert.nets.attack.victim import Sites, Victim
 from majorcert.nets.defender import Defender, Ensemble
-from majorcert.nets.paint import paste
-from majorcert.nets.plan import placements_to_probe, sites_of
-from majorcert.nets.race import Aim
-from majorcert.nets.surrogate import Surrogate
 from majorcert.nets.undefended import undefended
-from majorcert.nets.victim import Sites, Victim
 
 torch.set_num_threads(1)
 SIZE = (8, 10)

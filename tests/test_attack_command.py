@@ -19,9 +19,9 @@ import majorcert as mc
 from majorcert.cli import app
 from majorcert.commands import trial, watchdog
 from majorcert.nets import siege
+from majorcert.nets.attack.logbook import read_png, write_png
+from majorcert.nets.attack.paint import paste
 from majorcert.nets.data import load
-from majorcert.nets.logbook import read_png, write_png
-from majorcert.nets.paint import paste
 from majorcert.nets.undefended import load_undefended
 
 torch.set_num_threads(1)

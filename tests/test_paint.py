@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from majorcert.nets.paint import Pool, cheap_patches, noise, paste, solids
+from majorcert.nets.attack.paint import Pool, cheap_patches, noise, paste, solids
 from majorcert.threat import Patch
 
 SIZE = (7, 9)

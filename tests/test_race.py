@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from majorcert.nets.race import NEVER, Aim, elected, lacking, rival_gaps, winner
+from majorcert.nets.attack.race import NEVER, Aim, elected, lacking, rival_gaps, winner
 from majorcert.plurality import plurality, plurality_of_labels
 
 COUNTS = st.lists(st.lists(st.integers(0, 4), min_size=4, max_size=4), min_size=1, max_size=5)

@@ -15,9 +15,9 @@ from majorcert.threat import Patch
 
 if TYPE_CHECKING:
     from majorcert.commands.trial import Trial
+    from majorcert.nets.attack.logbook import Logbook
     from majorcert.nets.data import Dataset
     from majorcert.nets.defender import Ensemble
-    from majorcert.nets.logbook import Logbook
 
 ROWS = "attack.jsonl"
 SUMMARY = "attack.json"
@@ -61,12 +61,12 @@ def attack(
     import torch
 
     from majorcert.commands.trial import Trial
-    from majorcert.nets.campaign import Effort
+    from majorcert.nets.attack.campaign import Effort
+    from majorcert.nets.attack.logbook import Logbook
+    from majorcert.nets.attack.paint import Pool
     from majorcert.nets.checkpoint import write_json
     from majorcert.nets.data import load
     from majorcert.nets.defender import Ensemble
-    from majorcert.nets.logbook import Logbook
-    from majorcert.nets.paint import Pool
     from majorcert.nets.sources.order import shuffled
     from majorcert.nets.undefended import load_undefended
 

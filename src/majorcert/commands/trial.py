@@ -11,15 +11,15 @@ import torch
 
 from majorcert.certify.majority import majorcert
 from majorcert.commands.watchdog import Watchdog
-from majorcert.nets.campaign import Effort, Group, Outcome
+from majorcert.nets.attack.campaign import Effort, Group, Outcome
+from majorcert.nets.attack.logbook import Logbook, Row, read_png, write_png
+from majorcert.nets.attack.paint import Pool
+from majorcert.nets.attack.plan import Choice
+from majorcert.nets.attack.siege import attack_group
+from majorcert.nets.attack.surrogate import Surrogate
+from majorcert.nets.attack.victim import Victim
 from majorcert.nets.data import Dataset
 from majorcert.nets.defender import Ensemble
-from majorcert.nets.logbook import Logbook, Row, read_png, write_png
-from majorcert.nets.paint import Pool
-from majorcert.nets.plan import Choice
-from majorcert.nets.siege import attack_group
-from majorcert.nets.surrogate import Surrogate
-from majorcert.nets.victim import Victim
 from majorcert.nets.voter import Precision
 from majorcert.plurality import Ints
 from majorcert.threat import Patch

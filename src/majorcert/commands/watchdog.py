@@ -60,7 +60,7 @@ class Watchdog:
     def _keep(
         self, image: int, painted: "Tensor", placement: Ints, after: Sequence[Ballots], promises: Sequence[str]
     ) -> None:
-        from majorcert.nets.broken import keep_broken
+        from majorcert.nets.attack.broken import keep_broken
 
         known = self.broken.setdefault(image, set())
         if set(promises) <= known:

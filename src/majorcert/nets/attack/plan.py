@@ -6,8 +6,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from majorcert.nets.race import lacking, rival_gaps
-from majorcert.nets.victim import Sites, Victim
+from majorcert.nets.attack.race import lacking, rival_gaps
+from majorcert.nets.attack.victim import Sites, Victim
 from majorcert.plurality import Ints
 from majorcert.threat import Bools
 

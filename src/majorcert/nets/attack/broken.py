@@ -7,8 +7,8 @@ from typing import Any
 from torch import Tensor
 
 from majorcert.ballots import Ballots
+from majorcert.nets.attack.logbook import write_png
 from majorcert.nets.checkpoint import write_json
-from majorcert.nets.logbook import write_png
 from majorcert.threat import Patch
 
 

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from majorcert.errors import ModelError
-from majorcert.nets.race import Aim
-from majorcert.nets.victim import Look, Sites, Victim
+from majorcert.nets.attack.race import Aim
+from majorcert.nets.attack.victim import Look, Sites, Victim
 
 TEMPERATURE = 0.1
 """Of the soft votes."""

@@ -12,12 +12,12 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from majorcert.nets.attack import descend, probe
-from majorcert.nets.campaign import Effort, Group, Judge, Outcome
-from majorcert.nets.paint import Pixels, Pool, cheap_patches, noise, paste
-from majorcert.nets.plan import needs, placements_to_probe, sites_of
-from majorcert.nets.race import Aim, rival_gaps
-from majorcert.nets.victim import Sites
+from majorcert.nets.attack.campaign import Effort, Group, Judge, Outcome
+from majorcert.nets.attack.descent import descend, probe
+from majorcert.nets.attack.paint import Pixels, Pool, cheap_patches, noise, paste
+from majorcert.nets.attack.plan import needs, placements_to_probe, sites_of
+from majorcert.nets.attack.race import Aim, rival_gaps
+from majorcert.nets.attack.victim import Sites
 from majorcert.plurality import Ints
 
 RECHECKED = 3

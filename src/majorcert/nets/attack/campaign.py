@@ -8,8 +8,8 @@ import numpy.typing as npt
 from torch import Tensor
 
 from majorcert.errors import ModelError
-from majorcert.nets.plan import Choice
-from majorcert.nets.victim import Victim
+from majorcert.nets.attack.plan import Choice
+from majorcert.nets.attack.victim import Victim
 from majorcert.plurality import Ints
 from majorcert.threat import Bools, Patch
 

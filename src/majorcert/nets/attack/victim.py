@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from majorcert.nets.paint import paste
-from majorcert.nets.race import Aim, elected, lacking, winner
-from majorcert.nets.surrogate import Surrogate
+from majorcert.nets.attack.paint import paste
+from majorcert.nets.attack.race import Aim, elected, lacking, winner
+from majorcert.nets.attack.surrogate import Surrogate
 from majorcert.nets.views import to_unit
 
 
