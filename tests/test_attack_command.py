@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 import majorcert as mc
 from majorcert.cli import app
 from majorcert.commands import trial, watchdog
-from majorcert.nets import siege
+from majorcert.nets.attack import siege
 from majorcert.nets.attack.logbook import read_png, write_png
 from majorcert.nets.attack.paint import paste
 from majorcert.nets.data import load
