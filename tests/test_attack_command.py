@@ -19,9 +19,10 @@ import majorcert as mc
 from majorcert.cli import app
 from majorcert.commands import trial, watchdog
 from majorcert.nets.attack import siege
-from majorcert.nets.attack.logbook import read_png, write_png
+from majorcert.nets.attack.logbook import write_png
 from majorcert.nets.attack.paint import paste
 from majorcert.nets.data import load
+from majorcert.nets.sources.folder import read_image
 from majorcert.nets.undefended import load_undefended
 
 torch.set_num_threads(1)
@@ -49,6 +50,10 @@ def refused(*arguments: Any) -> str:
 
 def rows_of(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (folder / "attack.jsonl").read_text().splitlines()[1:]]
+
+
+def saved(path: Path) -> torch.Tensor:
+    return torch.from_numpy(read_image(path))
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +104,7 @@ def test_the_painted_images_differ_within_the_patch_alone_and_are_predicted_as_r
         assert flipped
         assert len(list((folder / "painted").iterdir())) == len(flipped)
         for row in flipped:
-            painted, clean = read_png(folder / "painted" / f"{row['image']:06d}.png"), test.images[row["image"]]
+            painted, clean = saved(folder / "painted" / f"{row['image']:06d}.png"), test.images[row["image"]]
             top, left = row["placement"]
             changed = (painted != clean).any(dim=0)
             changed[top, left] = False
@@ -168,8 +173,8 @@ def test_a_certified_label_that_changes_is_a_hard_failure(
         facts = json.loads((folder / "facts.json").read_text())
         assert facts["image"] == row["image"]
         assert facts["certified"]
-        assert torch.equal(read_png(folder / "clean.png"), test.images[row["image"]])
-        painted, piece = read_png(folder / "painted.png"), read_png(folder / "patch.png")
+        assert torch.equal(saved(folder / "clean.png"), test.images[row["image"]])
+        painted, piece = saved(folder / "painted.png"), saved(folder / "patch.png")
         where = (torch.tensor([side]) for side in facts["placement"])
         assert torch.equal(paste(test.images[row["image"]][None], piece[None], *where)[0], painted)
         for name, image in (("before", test.images[row["image"]]), ("after", painted)):

@@ -12,7 +12,7 @@ import torch
 from majorcert.certify.majority import majorcert
 from majorcert.commands.watchdog import Watchdog
 from majorcert.nets.attack.campaign import Effort, Group, Outcome
-from majorcert.nets.attack.logbook import Logbook, Row, read_png, write_png
+from majorcert.nets.attack.logbook import Logbook, Row, write_png
 from majorcert.nets.attack.paint import Pool
 from majorcert.nets.attack.plan import Choice
 from majorcert.nets.attack.siege import attack_group
@@ -20,6 +20,7 @@ from majorcert.nets.attack.surrogate import Surrogate
 from majorcert.nets.attack.victim import Victim
 from majorcert.nets.data import Dataset
 from majorcert.nets.defender import Ensemble
+from majorcert.nets.sources.folder import read_image
 from majorcert.nets.voter import Precision
 from majorcert.plurality import Ints
 from majorcert.threat import Patch
@@ -112,8 +113,9 @@ class Trial:
         rows = [row for row in log.rows if row["flipped"]]
         if not rows:
             return []
-        painted = torch.stack([read_png(self._png(row["image"])) for row in rows])
-        labels = self.ensemble.predict(painted)
+        kind = self.images.image_size, self.images.channels
+        painted = np.stack([read_image(self._png(row["image"]), *kind) for row in rows])
+        labels = self.ensemble.predict(torch.from_numpy(painted))
         return [row["image"] for row, label in zip(rows, labels, strict=True) if row["label"] != int(label)]
 
     def _rows(self, some: slice, progress: Callable[[int], None]) -> list[Row]:

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from majorcert.atomic import replacing
 from majorcert.errors import StoreError
+from majorcert.intake import MAX_JSON_BYTES, parse_json, read_bytes
 
 FORMAT = "majorcert-attack"
 Row = dict[str, Any]
@@ -22,7 +22,7 @@ class Logbook:
     def __init__(self, path: Path, about: Mapping[str, Any]) -> None:
         """Open the file or begin it; one that is about something else is refused."""
         self.path = path
-        self.about: dict[str, Any] = json.loads(json.dumps(dict(about)))
+        self.about: dict[str, Any] = parse_json(json.dumps(dict(about)))
         self.rows: list[Row] = []
         self.seconds = 0.0
         if path.exists():
@@ -39,7 +39,7 @@ class Logbook:
 
     def _read(self) -> None:
         try:
-            header, *rows = (json.loads(line) for line in self.path.read_text(encoding="utf-8").splitlines())
+            header, *rows = (parse_json(line) for line in read_bytes(self.path, MAX_JSON_BYTES).splitlines())
             if (header["format"], header["version"]) != (FORMAT, 1):
                 raise ValueError("it is of another format or version")
             about, self.seconds = dict(header["about"]), float(header["seconds"])
@@ -61,17 +61,3 @@ def write_png(path: Path, image: Tensor) -> None:
     pixels = image[0] if len(image) == 1 else image.permute(1, 2, 0)
     with replacing(path) as beside:
         Image.fromarray(np.ascontiguousarray(pixels.cpu().numpy())).save(beside, format="PNG")
-
-
-def read_png(path: Path) -> Tensor:
-    """(C, H, W) uint8: what `write_png` wrote."""
-    from PIL import Image
-
-    try:
-        with Image.open(path, formats=("PNG",)) as file:
-            pixels = np.array(file)
-    except OSError as error:
-        raise StoreError(
-            f"{path}: the saved image cannot be read ({error}); remove the folder and attack anew"
-        ) from None
-    return torch.from_numpy(pixels[None] if pixels.ndim == 2 else np.ascontiguousarray(pixels.transpose(2, 0, 1)))
