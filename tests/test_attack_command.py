@@ -53,7 +53,7 @@ def rows_of(folder: Path) -> list[dict[str, Any]]:
 
 
 def saved(path: Path) -> torch.Tensor:
-    return torch.from_numpy(read_image(path))
+    return torch.tensor(read_image(path))
 
 
 @pytest.fixture(scope="module")
