@@ -209,7 +209,27 @@ def test_a_saved_image_that_is_not_what_was_found_is_noticed(
     write_png(tmp_path / "painted" / f"{row['image']:06d}.png", load("digits", "test").images[row["image"]])
     result = majorcert(*command)
     assert result.exit_code == 1
-    assert f"image {row['image']}: the saved file is not predicted as it was" in result.stderr
+    assert f"image {row['image']}: the saved file is missing, or not predicted as it was" in result.stderr
+
+
+def test_a_record_that_lacks_images_is_refused(runs: Path, tmp_path: Path) -> None:
+    command = ("attack", runs / "defended", "digits", "--images", 20, *QUICK, "--out", tmp_path)
+    done(*command)
+    record = tmp_path / "attack.jsonl"
+    lines = record.read_text().splitlines(keepends=True)
+    for kept in (lines[:-1], lines[:2] + lines[3:], lines[:1] + lines[2:17]):
+        record.write_text("".join(kept))
+        assert "it does not have a row for each image" in refused(*command)
+
+
+def test_a_broken_promise_that_was_kept_is_not_forgotten(runs: Path, tmp_path: Path) -> None:
+    """As after a run that was killed between finding it and writing its row."""
+    command = ("attack", runs / "defended", "digits", "--images", 16, *QUICK, "--out", tmp_path)
+    done(*command)
+    (tmp_path / "broken" / "000015").mkdir(parents=True)
+    result = majorcert(*command)
+    assert result.exit_code == 1
+    assert "a promise was broken on 1 images (defended)" in result.stderr
 
 
 def test_what_makes_no_sense_is_refused_in_one_sentence(runs: Path, tmp_path: Path) -> None:

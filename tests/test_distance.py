@@ -169,7 +169,7 @@ def test_a_tolerance_is_not_rounded_to_half_precision() -> None:
         assert ballots.tolerating(tolerance).fragile.all() == (float(distance[0, 0]) <= tolerance)
 
 
-@pytest.mark.parametrize("tolerance", [-1e-3, float("nan"), float("inf"), None, "much"])
+@pytest.mark.parametrize("tolerance", [-1e-3, float("nan"), float("inf"), 10**400, None, "much"])
 def test_a_tolerance_that_makes_no_sense(tolerance: float) -> None:
     ballots = mc.Ballots.from_scores(some_scores(3), threshold=0.3, **COLUMNS)
     with pytest.raises(mc.BallotsError, match="a tolerance is how far scores may move, a number of 0 or more; got"):
@@ -204,3 +204,36 @@ def test_what_knows_no_fragile_ballots_refuses_them() -> None:
         Contents([ballots], [mc.Patch(1)])
     with pytest.raises(mc.EvidenceError, match="a census counts votes as they were recorded"):
         Census.of([ballots], [0, 0, 0])
+
+
+def test_a_distance_of_minus_zero_is_zero() -> None:
+    minus = np.full((1, 3), -0.0, np.float32)
+    assert (rounded_down(minus) == 0).all()
+    assert (on_device.rounded_down(torch.from_numpy(minus)).numpy() == 0).all()
+    ballots = mc.Ballots(np.zeros((1, 4), int), n_classes=2, distance=np.full((1, 4), -0.0, np.float32), **COLUMNS)
+    solid = ballots.tolerating(0)
+    assert solid.fragile is not None
+    assert solid.fragile.all()
+    assert not mc.majorcert([solid], mc.Patch(1)).certified.any()
+
+
+def test_whole_scores_that_a_float_cannot_hold_are_refused() -> None:
+    scores = np.full((1, 4, 2), 2**53, np.int64)
+    assert mc.Ballots.from_scores(scores, threshold=None, **COLUMNS).distance is not None
+    with pytest.raises(mc.BallotsError, match=r"whole numbers go up to 2\*\*53"):
+        mc.Ballots.from_scores(scores + 1, threshold=None, **COLUMNS)
+
+
+def test_points_know_no_tolerance() -> None:
+    origin = mc.Ballots.from_scores(some_scores(3), threshold=0.3, **COLUMNS).tolerating(0.1).provenance
+    assert origin["fragile"] == 0.1
+    assert "fragile" not in mc.Scores.rounded(some_scores(3), provenance=origin, **COLUMNS).provenance
+
+
+def test_a_part_cannot_be_changed_either() -> None:
+    ballots = mc.Ballots.from_scores(some_scores(3), threshold=0.3, **COLUMNS).tolerating(0.1)
+    part = ballots[np.array([2, 0])]
+    for array in (part.labels, part.distance, part.fragile):
+        assert array is not None
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 0

@@ -94,6 +94,11 @@ def other_shape(path: Path, shape: list[int]) -> None:
     edit(path / "distance" / "zarr.json", {"shape": shape, "chunk_grid": grid})
 
 
+def unsealed(path: Path, shape: list[int]) -> None:
+    other_shape(path, shape)
+    edit(path / "distance" / "zarr.json", {"attributes": {}})
+
+
 def replaced(path: Path, distance: np.ndarray) -> None:
     store = Store.open(path, writable=True)
     store.write(slice(None), {"distance": distance})
@@ -105,9 +110,10 @@ def replaced(path: Path, distance: np.ndarray) -> None:
         (lambda p: shutil.rmtree(p / "distance" / "c"), "a finite number of 0 or more"),
         (lambda p: replaced(p, np.full((20, 4), -1, np.float16)), "a finite number of 0 or more"),
         (lambda p: replaced(p, np.full((20, 4), np.inf, np.float16)), "a finite number of 0 or more"),
-        (lambda p: other_shape(p, [20, 3]), "it has not one distance for each ballot"),
-        (lambda p: other_shape(p, [2**40, 4]), "it has not one distance for each ballot"),
-        (lambda p: edit(p / "distance" / "zarr.json", {"data_type": "int16", "fill_value": 0}), "is declared as int16"),
+        (lambda p: other_shape(p, [20, 3]), "'distance' is not laid out as it was when it was made"),
+        (lambda p: unsealed(p, [20, 3]), "it has not one distance for each ballot"),
+        (lambda p: other_shape(p, [2**40, 4]), "refused, 'distance' declares 1099511627776 images"),
+        (lambda p: edit(p / "distance" / "zarr.json", {"data_type": "int16", "fill_value": 0}), "is not laid out as"),
     ],
 )
 def test_damaged_distances_are_refused(tmp_path: Path, damage: Callable[[Path], None], message: str) -> None:
@@ -359,3 +365,40 @@ def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
     assert np.array_equal(mc.Ballots.load(tmp_path / "evidence", slice(0, 4)).labels, labels[:4])
     with pytest.raises(mc.StoreError, match="a link in an evidence store, which is not written through"):
         writer_at(tmp_path / "evidence")
+
+
+def test_a_store_that_was_replaced_while_it_was_read_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_distances(20).save(tmp_path / "evidence")
+    read = Store.read
+
+    def replaced_after_the_labels(store: Store, name: str, *rest: object, **options: object) -> object:
+        found = read(store, name, *rest, **options)  # type: ignore[arg-type]
+        if name == "labels":
+            with_distances(20).save(tmp_path / "evidence")
+        return found
+
+    monkeypatch.setattr(Store, "read", replaced_after_the_labels)
+    with pytest.raises(mc.StoreError, match="another store was put in its place meanwhile"):
+        mc.Ballots.load(tmp_path / "evidence")
+
+
+def test_a_writer_does_not_go_on_in_another_store(tmp_path: Path) -> None:
+    writer = writer_at(tmp_path / "evidence")
+    shutil.rmtree(tmp_path / "evidence")
+    writer_at(tmp_path / "evidence")
+    with pytest.raises(mc.StoreError, match="another store was put in its place meanwhile"):
+        writer.write(slice(0, 4), np.zeros((4, 4), int))
+
+
+def test_ballots_are_saved_on_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(mc.StoreError, match="a URL, where nothing can be put in place as a whole"):
+        with_distances(3).save("memory://evidence")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_store_never_has_more_chunks_than_are_read(tmp_path: Path) -> None:
+    store = Store.create(tmp_path / "e", {"labels": ((2**17 + 1, 1, 1), np.int8)}, {}, chunk=1)
+    assert store.array("labels", "i", 3).chunks == (2, 1, 1)

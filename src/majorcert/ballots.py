@@ -13,7 +13,7 @@ import numpy.typing as npt
 from majorcert.atomic import replacing
 from majorcert.distance import Halves, checked_distance, checked_tolerance, distance_of
 from majorcert.errors import BallotsError, MajorcertError, StoreError, StrategyError
-from majorcert.intake import reason
+from majorcert.intake import check_room, reason
 from majorcert.plurality import Ints, plurality
 from majorcert.reach import NO_LABEL, Reach
 from majorcert.store import UNWRITTEN, Store
@@ -24,7 +24,7 @@ from majorcert.threat import Bools, ImageSize, Patch
 
 ABSTAIN = NO_LABEL
 """Fills a ballot that votes for fewer labels than there is room for."""
-MAX_SIDE, MAX_CLASSES = 2**11, 2**16
+MAX_SIDE = 2**14
 """Of images and labels; evidence that declares more is refused before memory is taken."""
 
 
@@ -109,7 +109,7 @@ class Ballots:
             raise BallotsError(f"ballots are taken by slice or index array, got {images!r}; for one image [i : i + 1]")
         part = object.__new__(type(self))
         some: dict[str, Any] = {
-            name: self.__dict__[name][images]
+            name: read_only(self.__dict__[name][images])
             for name in ("labels", "images", "label", "distance", "fragile")
             if self.__dict__.get(name) is not None
         }
@@ -130,7 +130,7 @@ class Ballots:
             )
         solid = object.__new__(type(self))
         # As float64: NumPy would round the tolerance to the float16 of the distances.
-        fragile = read_only(self.distance <= np.float64(tolerance))
+        fragile = read_only(~(self.distance > np.float64(tolerance)))
         provenance = {**self.provenance, "fragile": tolerance}
         solid.__dict__.update(self.__dict__, fragile=fragile, provenance=provenance)
         return solid
@@ -168,7 +168,7 @@ class Ballots:
         return beats_every_rival(counts, self.label, 2 * most_touched + self.fragile.sum(axis=1))
 
     def save(self, path: str | Path) -> None:
-        """Write a Zarr store; an earlier store at that path is replaced, whole or not at all."""
+        """Write a Zarr store, without a tolerance; an earlier store at that path is replaced, whole or not at all."""
         if Path(path).exists():
             Store.open(path)
         arrays: dict[str, npt.NDArray[Any]] = {"labels": self.labels}
@@ -199,13 +199,16 @@ class Ballots:
             if store.array("distance", "f", 2).shape != (store.n_images, labels.shape[1]):
                 raise StoreError(f"{path}: damaged, it has not one distance for each ballot")
             distance = store.read("distance", images, kind="f", n_axes=2)
+        store.check_unchanged()
         try:
             size = (int(origin["image_size"][0]), int(origin["image_size"][1]))
+            n_classes = int(origin["n_classes"])
+            check_room(len(labels) * n_classes * np.dtype(np.int64).itemsize, f"the counts of {n_classes} classes")
             return cls(
                 labels,
                 strategy=str(origin["strategy"]),
                 image_size=size,
-                n_classes=int(origin["n_classes"]),
+                n_classes=n_classes,
                 images=index,
                 provenance=origin,
                 distance=distance,
@@ -229,6 +232,8 @@ def votes_from_scores(scores: npt.NDArray[Any], threshold: float | None) -> Ints
         raise BallotsError(
             "scores are finite and not negative, such as softmax probabilities; got NaN, inf or negative"
         )
+    if scores.dtype.kind in "iu" and scores.max(initial=0) > 2**53:
+        raise BallotsError("scores that are whole numbers go up to 2**53, so that distances between them are exact")
     threshold = None if threshold is None else float(threshold)
     if threshold is None:
         return scores.argmax(axis=2)[:, :, None].astype(label_type(scores.shape[2]))
@@ -276,8 +281,6 @@ def _checked_classes(n_classes: int) -> int:
         n = 0
     if n < 2:
         raise BallotsError(f"a classifier tells at least 2 classes apart, got n_classes={n_classes!r}")
-    if n > MAX_CLASSES:
-        raise BallotsError(f"there are at most {MAX_CLASSES} classes, got n_classes={n_classes!r}")
     return n
 
 

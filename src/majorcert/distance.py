@@ -36,7 +36,7 @@ def rounded_down(distance: npt.NDArray[Any]) -> Halves:
     For positive floats the bits, read as an integer, are in the same order: one less is the next smaller float.
     """
     bits = np.minimum(distance, MOST).astype(np.float32).view(np.int32)
-    kept = (np.maximum(bits - 1, 0) & COARSE).view(np.float32)
+    kept = ((np.maximum(bits, 1) - 1) & COARSE).view(np.float32)  # the bits of -0.0 are the least integer
     return np.where(kept < LEAST, 0, kept).astype(np.float16)
 
 
@@ -53,7 +53,7 @@ def checked_tolerance(tolerance: float) -> float:
     """How far scores may move, once it is known to be a finite number of 0 or more."""
     try:
         number = float(tolerance)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         number = -1.0
     if not (np.isfinite(number) and number >= 0):
         raise BallotsError(f"a tolerance is how far scores may move, a number of 0 or more; got {tolerance!r}")

@@ -56,13 +56,14 @@ class Scores:
         if int(one) != one or one < 1:
             raise BallotsError(f"`one` is the number of points of a score of 1, so at least 1; got {one}")
         described = {"strategy": str(strategy), "image_size": list(size), "n_classes": array.shape[2]}
+        given = {key: value for key, value in (provenance or {}).items() if key != "fragile"}
         self.__dict__.update(
             points=read_only(array),
             one=int(one),
             strategy=strategy,
             image_size=size,
             images=checked_images(images, len(array)),
-            provenance={**(provenance or {}), **described, "scores_one": int(one)},
+            provenance={**given, **described, "scores_one": int(one)},
         )
 
     @classmethod

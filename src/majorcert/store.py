@@ -42,6 +42,8 @@ class Store:
     """the zarr.Group behind it"""
     _arrays: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
     """the zarr.Arrays that were opened, so that their declarations are read and checked once"""
+    _made: tuple[int, int] | None = None
+    """number and time of its zarr.json, which is written once: by them the store is known again"""
 
     @classmethod
     def create(
@@ -137,6 +139,7 @@ class Store:
             raise StoreError(f"{path}: no such evidence store; `majorcert vote` or Ballots.save writes one")
         if "://" not in str(path):
             check_folder(path, writable=writable)
+        made = _made(path)
         with _explained(path, "read"):
             mode: Any = "r+" if writable else "r"
             group = zarr.open_group(str(path), mode=mode, zarr_format=3, use_consolidated=False)
@@ -150,7 +153,7 @@ class Store:
         with _explained(path, "read"):
             if seal is not None and seal != _seal(attributes, seal["arrays"]):
                 raise StoreError(f"{path}: cannot read the evidence store; it is damaged, its attributes were changed")
-        return cls(str(path), group)
+        return cls(str(path), group, _made=made)
 
     @property
     def attributes(self) -> dict[str, Any]:
@@ -216,8 +219,14 @@ class Store:
                 return parts
         return [part for part in parts if self.read("labels", part, kind="i", n_axes=3).flat[0] == UNWRITTEN]
 
+    def check_unchanged(self) -> None:
+        """Refuse to go on if another store was put at this path since it was opened: they would be mixed."""
+        if self._made is not None and self._made != _made(self.path):
+            raise StoreError(f"{self.path}: another store was put in its place meanwhile; start again")
+
     def write(self, images: slice, arrays: Mapping[str, Array]) -> None:
         """Write one or several whole chunks. `labels` goes last: where they are, everything is."""
+        self.check_unchanged()
         with _explained(self.path, "write"):
             for name in sorted(arrays, key="labels".__eq__):
                 self._opened(name)[images] = arrays[name]
@@ -241,6 +250,17 @@ def _seal(attributes: Mapping[str, Any], arrays: Sequence[str]) -> dict[str, Any
     return {"arrays": names, "sha256": digest([dict(attributes), names])}
 
 
+def _made(path: str | Path) -> tuple[int, int] | None:
+    """What tells a store in a folder from one that is put there later; None for a URL, or if it is gone."""
+    if "://" in str(path):
+        return None
+    try:
+        found = (Path(path) / "zarr.json").stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns
+
+
 def _is_group(path: str | Path) -> bool:
     import zarr
 
@@ -257,7 +277,8 @@ def _is_group(path: str | Path) -> bool:
 def _images_per_chunk(wanted: int, shape: tuple[int, ...], item_bytes: int) -> int:
     """As many as wanted, unless the chunk would be one that is refused when it is read."""
     per_image = item_bytes * int(np.prod(shape[1:], dtype=np.int64))
-    return max(1, min(wanted, shape[0], MAX_CHUNK_BYTES // max(1, per_image)))
+    least = max(1, -(-shape[0] // MAX_CHUNKS))
+    return max(1, min(max(wanted, least), shape[0], MAX_CHUNK_BYTES // max(1, per_image)))
 
 
 @contextmanager

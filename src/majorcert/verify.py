@@ -100,7 +100,7 @@ def fragile_of(evidence: Ballots, row: int, tolerance: float | None) -> frozense
     """The ablations of one image whose ballot can change when every score moves by up to the tolerance."""
     if tolerance is None or evidence.distance is None:
         return frozenset()
-    return frozenset(number for number, far in enumerate(evidence.distance[row].tolist()) if far <= tolerance)
+    return frozenset(number for number, far in enumerate(evidence.distance[row].tolist()) if not far > tolerance)
 
 
 def distance_of(scores: Sequence[float], threshold: float | None) -> float:

@@ -100,7 +100,7 @@ def attack(
         with bar(f"attacking {name}") as shown:
             trial.run(logs[name], _Clock(shown, effort.candidate_steps(len(sample))).advance)
         complaints += [
-            f"image {number}: the saved file is not predicted as it was when it was found"
+            f"image {number}: the saved file is missing, or not predicted as it was when it was found"
             for number in trial.painted_as_recorded(logs[name])
         ]
     summary = summarise(trials, logs)
@@ -154,7 +154,7 @@ def summarise(trials: "dict[str, Trial]", logs: "dict[str, Logbook]") -> dict[st
             "flipped_by": dict(sorted(Counter(row["by"] for row in flipped).items())),
             "n_restarts": sum(row["restarts"] for row in attacked),
             "n_steps": sum(row["steps"] for row in attacked),
-            "broken": [row["image"] for row in rows if row["broken"]],
+            "broken": sorted({row["image"] for row in rows if row["broken"]} | trials[name].kept_as_broken()),
             "seconds": round(log.seconds, 1),
             "about": log.about,
         }

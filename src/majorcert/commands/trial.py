@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from majorcert.certify.majority import majorcert
 from majorcert.commands.watchdog import Watchdog
+from majorcert.errors import DataError, StoreError
 from majorcert.nets.attack.campaign import Effort, Group, Outcome
 from majorcert.nets.attack.logbook import Logbook, Row, write_png
 from majorcert.nets.attack.paint import Pool
@@ -99,6 +101,7 @@ class Trial:
 
     def run(self, log: Logbook, progress: Callable[[int], None]) -> None:
         """Attack the images that are not in the log yet; `progress` is told candidates x steps."""
+        self._check(log.rows)
         for begun in range(0, len(self.images), self.group):
             some = slice(begun, min(begun + self.group, len(self.images)))
             if len(log.rows) > begun:
@@ -108,15 +111,31 @@ class Trial:
             rows = self._rows(some, progress)
             log.add(rows, time.perf_counter() - clock)
 
+    def _check(self, rows: list[Row]) -> None:
+        """Refuse a record that lacks images: what is not in it would never be attacked."""
+        begun = [row["image"] for row in rows]
+        whole = len(begun) == len(self.images) or len(begun) % self.group == 0
+        if not whole or begun != self.numbers[: len(begun)].tolist():
+            raise StoreError(
+                f"{self.folder}: the record of the attack is damaged, it does not have a row for each image; "
+                "remove the folder and attack anew"
+            )
+
     def painted_as_recorded(self, log: Logbook) -> list[int]:
         """The numbers of the images whose file, read again, is not predicted as its row says; there should be none."""
         rows = [row for row in log.rows if row["flipped"]]
-        if not rows:
-            return []
-        kind = self.images.image_size, self.images.channels
-        painted = np.stack([read_image(self._png(row["image"]), *kind) for row in rows])
-        labels = self.ensemble.predict(torch.from_numpy(painted))
-        return [row["image"] for row, label in zip(rows, labels, strict=True) if row["label"] != int(label)]
+        painted = {row["image"]: found for row in rows if (found := self._painted(row["image"])) is not None}
+        if not painted:
+            return [row["image"] for row in rows]
+        labels = self.ensemble.predict(torch.from_numpy(np.stack(list(painted.values()))))
+        said = dict(zip(painted, labels.tolist(), strict=True))
+        return [row["image"] for row in rows if row["label"] != said.get(row["image"])]
+
+    def _painted(self, number: int) -> npt.NDArray[np.uint8] | None:
+        try:
+            return read_image(self._png(number), self.images.image_size, self.images.channels)
+        except DataError:
+            return None
 
     def _rows(self, some: slice, progress: Callable[[int], None]) -> list[Row]:
         images, truth, numbers = self.images.images[some], self.truth[some], self.numbers[some]
@@ -171,6 +190,11 @@ class Trial:
                 }
             )
         return rows
+
+    def kept_as_broken(self) -> set[int]:
+        """The numbers of the images that show a broken promise, also of a run that was interrupted right afterwards."""
+        folder = self.folder / "broken"
+        return {int(each.name) for each in folder.iterdir() if each.name.isdecimal()} if folder.is_dir() else set()
 
     def _png(self, number: int) -> Path:
         return self.folder / "painted" / f"{number:06d}.png"

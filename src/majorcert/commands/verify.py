@@ -110,11 +110,26 @@ def _defenders(runs: list[str], stores: list[Ballots], device: str, precision: s
     if len(folders) != len(stores):
         raise EvidenceError(f"got the weights of {len(folders)} defenders and the evidence of {len(stores)}")
     found = []
-    for folder, store in zip(folders, stores, strict=True):
+    for folder, store in zip(_paired(folders, stores), stores, strict=True):
         recorded: Any = store.provenance.get("precision")
         kind: Any = precision or (recorded if recorded in ("float32", "bfloat16") else None)
         found.append((folder, Defender.load(folder, device=device, precision=kind)))
     return found
+
+
+def _paired(folders: list[Path], stores: list[Ballots]) -> list[Path]:
+    """The folders in the order of the stores: by the fingerprint of the weights, else in the order given."""
+    from majorcert.nets.card import Card
+
+    left = [(folder, Card.read(folder).weights_sha256) for folder in folders]
+    found: list[Path | None] = []
+    for store in stores:
+        fitting = [pair for pair in left if pair[1] == store.provenance.get("weights_sha256")]
+        found.append(fitting[0][0] if fitting else None)
+        for pair in fitting[:1]:
+            left.remove(pair)
+    rest = iter(left)
+    return [folder or next(rest)[0] for folder in found]
 
 
 def _pictures(
@@ -207,4 +222,5 @@ def _say(verdict: Verdict, checks: list[Check], sample: list[int], n_near: int |
         complain(f"and {len(differences) - SHOWN} more differences")
     if differences:
         raise typer.Exit(1)
-    remark("no difference found")
+    tolerances = sorted({str(origin["fragile"]) for origin in verdict.defenders if "fragile" in origin})
+    remark("no difference found" + (f", with fragile ballots at {', '.join(tolerances)}" if tolerances else ""))

@@ -21,7 +21,8 @@ from majorcert.nets.attack.victim import Sites
 from majorcert.plurality import Ints
 
 RECHECKED = 3
-"""So many patches of an image that seem to change its label are judged after each stage; the best one always is."""
+"""So many patches of an image that seem to change its label are judged after each stage; the best one always is, and
+of a certified image all of them."""
 
 
 def attack_group(
@@ -164,7 +165,8 @@ class Siege:
         order = np.lexsort((ranks, image))
         first = np.searchsorted(image[order], image[order])
         place = np.arange(len(order)) - first
-        chosen = order[(place == 0) | ((place < RECHECKED) & (ranks[order] < 0))]
+        certified = np.array([safe.all() for safe in self.group.safe])[image[order]]
+        chosen = order[(place == 0) | ((certified | (place < RECHECKED)) & (ranks[order] < 0))]
         some = torch.from_numpy(chosen)
         which, patch = torch.from_numpy(image[chosen]), patches.cpu()[some]
         top, left = sites.top.cpu()[some], sites.left.cpu()[some]
