@@ -46,5 +46,5 @@ def test_a_killed_run_goes_on_to_the_same_bytes(faults: ModuleType, reference: A
 @pytest.mark.slow
 def test_runs_killed_at_many_moments(faults: ModuleType, reference: Any, tmp_path: Path) -> None:
     for tally in faults.kills(reference, tmp_path, 3, random.Random(2)):
-        assert tally.n == 3
+        assert tally.n - tally.said.get("ended before the signal", 0) == 3
         assert tally.wrong == []
