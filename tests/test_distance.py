@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import majorcert as mc
-from majorcert.ballots import votes_from_scores
 from majorcert.certify.patchguard import patchguard
 from majorcert.distance import LEAST, MOST, distance_of, rounded_down
 from majorcert.nets import threshold as on_device
 from majorcert.report.census import Census
 from majorcert.report.contents import Contents
+from majorcert.threshold import votes_from_scores
 
 COLUMNS = {"strategy": "columns:2", "image_size": (4, 4)}
 THRESHOLDS = [None, 0.0, 0.1, 0.25, 0.3, 0.5, 1.0, 1.5]

@@ -22,6 +22,7 @@ CORE = [
     "atomic",
     "chunks",
     "distance",
+    "threshold",
     "store",
     "ballots",
     "scores",

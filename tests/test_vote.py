@@ -15,7 +15,6 @@ import pytest
 import torch
 
 import majorcert as mc
-from majorcert.ballots import votes_from_scores
 from majorcert.distance import distance_of
 from majorcert.errors import BallotsError, DataError, ModelError, StoreError
 from majorcert.nets.data import Dataset
@@ -25,6 +24,7 @@ from majorcert.nets.views import in_channels
 from majorcert.nets.vote import Progress, vote
 from majorcert.nets.voter import Voter, cpu_tile
 from majorcert.store import Store
+from majorcert.threshold import votes_from_scores
 
 torch.set_num_threads(1)
 N_CLASSES = 5

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from majorcert.ballots import ABSTAIN, Ballots, label_type
+from majorcert.ballots import ABSTAIN, Ballots
 from majorcert.errors import StoreError
 from majorcert.plurality import Ints
 from majorcert.store import Store
 from majorcert.strategies import Strategy
 from majorcert.strategies import strategy as read_strategy
 from majorcert.threat import ImageSize
+from majorcert.threshold import label_type
 
 
 @dataclass(frozen=True)
