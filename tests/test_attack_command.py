@@ -212,6 +212,34 @@ def test_a_saved_image_that_is_not_what_was_found_is_noticed(
     assert f"image {row['image']}: the saved file is missing, or not predicted as it was" in result.stderr
 
 
+def test_what_cannot_be_written_is_refused_before_any_work(runs: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    for out in (tmp_path / "file", tmp_path / "file" / "below"):
+        command = ("attack", runs / "defended", "digits", "--images", 16, *QUICK, "--out", out)
+        assert "file: is a file, and a folder for the attack was to be written" in refused(*command)
+
+
+def test_an_attack_on_both_is_not_continued_on_one(attacked: tuple[Path, dict[str, Any]], runs: Path) -> None:
+    command = ("attack", runs / "defended", "digits", "--images", 40, *QUICK, "--out", attacked[0])
+    assert "the record of an attack with --undefended" in refused(*command)
+
+
+def test_an_interrupted_attack_says_how_far_it_got(runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(trial.Trial, "run", interrupt)
+    result = majorcert("attack", runs / "defended", "digits", "--images", 16, *QUICK, "--out", tmp_path / "out")
+    assert result.exit_code == 130
+    assert "stopped after 0 of 16 images (defended); the same command goes on" in result.stderr
+
+
+def test_the_least_effort_works(runs: Path, tmp_path: Path) -> None:
+    least = ("--restarts", 1, "--steps", 1, "--placements", 1, "--probed", 1, "--cheap", 1)
+    found = done("attack", runs / "defended", "digits", "--images", 3, *PATCH, *least, "--out", tmp_path)
+    assert found["n"] == 3
+
+
 def test_a_record_that_lacks_images_is_refused(runs: Path, tmp_path: Path) -> None:
     command = ("attack", runs / "defended", "digits", "--images", 20, *QUICK, "--out", tmp_path)
     done(*command)

@@ -227,6 +227,17 @@ def test_a_killed_run_continues_to_the_same_store(tmp_path: Path) -> None:
     assert files(tmp_path / "k.zarr") == files(tmp_path / "whole.zarr")
 
 
+@pytest.mark.parametrize("array", ["labels", "distance", "scores"])
+def test_a_damaged_chunk_is_not_called_done(array: str, tmp_path: Path) -> None:
+    vote(voter(), pictures(9), tmp_path / "e.zarr", chunk=4, scores=True)
+    chunk = next(path for path in (tmp_path / "e.zarr" / array / "c" / "1").rglob("*") if path.is_file())
+    content = bytearray(chunk.read_bytes())
+    content[-6] ^= 1
+    chunk.write_bytes(content)
+    with pytest.raises(StoreError, match="cannot read the evidence store"):
+        vote(voter(), pictures(9), tmp_path / "e.zarr", chunk=4, scores=True)
+
+
 def _environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(Path(mc.__file__).parents[1])}
 

@@ -217,7 +217,17 @@ class Store:
         with _explained(self.path, "read"):
             if labels.nchunks_initialized == 0:
                 return parts
-        return [part for part in parts if self.read("labels", part, kind="i", n_axes=3).flat[0] == UNWRITTEN]
+        return [part for part in parts if not self._written(part)]
+
+    def _written(self, images: slice) -> bool:
+        """Whether a chunk is there, in all arrays; what is damaged is refused, not written again."""
+        if self.read("labels", images, kind="i", n_axes=3).flat[0] == UNWRITTEN:
+            return False
+        with _explained(self.path, "read"):
+            names = [name for name, _ in self.group.arrays()]
+        for name in names:
+            self.read(name, images, kind="if", n_axes=self._opened(name).ndim)
+        return True
 
     def check_unchanged(self) -> None:
         """Refuse to go on if another store was put at this path since it was opened: they would be mixed."""

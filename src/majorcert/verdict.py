@@ -101,7 +101,8 @@ class Verdict:
     def load(cls, path: str | Path) -> "Verdict":
         """Read what `save` wrote."""
         if not Path(path).is_file():
-            raise StoreError(f"{path}: no such verdict file; `majorcert certify` or Verdict.save writes one")
+            what = "a folder; give one of the verdicts in it" if Path(path).is_dir() else "no such verdict file"
+            raise StoreError(f"{path}: {what}; `majorcert certify` or Verdict.save writes one")
         try:
             plain_size(path)
             with Path(path).open("rb") as file:
@@ -109,6 +110,8 @@ class Verdict:
                 file.seek(0)
                 rows = (parse_json(line) for line in _lines(file))
                 header: Any = next(rows, None)
+                if header is None:
+                    raise StoreError(f"{path}: not a verdict file, it is empty")
                 if header["format"] != FORMAT or header["version"] != VERSION:
                     raise StoreError(f"{path}: not a verdict of version {VERSION}")
                 if n_rows != header["n"]:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
-from majorcert.commands.options import DataDir, Device, Json, SkipBad, SplitSeed
+from majorcert.commands.options import INTERRUPTED, DataDir, Device, Json, SkipBad, SplitSeed
 from majorcert.commands.terminal import Bar, bar, complain, remark, say_json, say_table
-from majorcert.errors import DataError, ModelError
+from majorcert.errors import DataError, ModelError, StoreError
 from majorcert.threat import Patch
 
 if TYPE_CHECKING:
@@ -72,6 +72,8 @@ def attack(
 
     if precision not in PRECISIONS:
         raise ModelError(f"the precision is 'float32' or 'bfloat16', got {precision!r}")
+    if undefended is None and (out / "undefended" / ROWS).exists():
+        raise StoreError(f"{out}: the record of an attack with --undefended; give that again, or another folder")
     effort, rectangle = Effort(restarts, steps, placements, probed, cheap, seed), Patch.parse(patch)
     where: dict[str, Any] = {"device": device, "precision": "float32"}
     loaded = {"defended": Ensemble.load(ensemble, **where)}
@@ -98,7 +100,13 @@ def attack(
     complaints = []
     for name, trial in trials.items():
         with bar(f"attacking {name}") as shown:
-            trial.run(logs[name], _Clock(shown, effort.candidate_steps(len(sample))).advance)
+            try:
+                trial.run(logs[name], _Clock(shown, effort.candidate_steps(len(sample))).advance)
+            except KeyboardInterrupt:
+                remark(
+                    f"stopped after {len(logs[name].rows)} of {len(sample)} images ({name}); the same command goes on"
+                )
+                raise typer.Exit(INTERRUPTED) from None
         complaints += [
             f"image {number}: the saved file is missing, or not predicted as it was when it was found"
             for number in trial.painted_as_recorded(logs[name])

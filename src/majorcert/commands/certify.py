@@ -81,7 +81,10 @@ def _say_fragile(defenders: list[Ballots]) -> None:
         if ballots.fragile is not None:
             share = 100 * ballots.fragile.mean() if ballots.fragile.size else 0.0
             n_fragile = int(ballots.fragile.sum())
-            remark(f"{ballots.strategy}: {n_fragile:,} of {ballots.fragile.size:,} ballots are fragile ({share:.2f}%)")
+            said = f"{ballots.strategy}: {n_fragile:,} of {ballots.fragile.size:,} ballots are fragile ({share:.2f}%)"
+            if ballots.fragile.size and ballots.fragile.all():
+                said += "; no distance over the tolerance is on record"
+            remark(said)
 
 
 def _truth_of(path: Path | None, store: str, evidence: Ballots) -> Ints | None:
@@ -135,4 +138,5 @@ def _line(who: str, verdict: Verdict, truth: Ints | None) -> dict[str, Any]:
 def _cells(line: dict[str, Any]) -> list[str]:
     share = [f"{100 * line['n_certified'] / max(line['n'], 1):.2f}%"]
     known = [f"{100 * line[key]:.2f}%" for key in ("clean", "certified") if key in line]
-    return [line["defenders"], line["method"], line["patch"], *share, *known, str(line["n"])]
+    method = f"{line['method']}, fragile {line['fragile']:g}" if "fragile" in line else line["method"]
+    return [line["defenders"], method, line["patch"], *share, *known, str(line["n"])]

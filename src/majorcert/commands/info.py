@@ -58,6 +58,7 @@ def describe(path: Path) -> dict[str, Any]:
             "images": len(verdict),
             "certified": int(verdict.certified.sum()),
             "strategies": [str(defender.get("strategy", "?")) for defender in verdict.defenders],
+            "fragile": [defender.get("fragile") for defender in verdict.defenders],
             "defenders": [dict(defender) for defender in verdict.defenders],
         }
     if path.suffix == ".json" and path.is_file():

@@ -5,6 +5,9 @@ from typing import Annotated
 
 import typer
 
+INTERRUPTED = 130
+"""The exit code after Ctrl-C, as of any command that a signal stopped."""
+
 DataDir = Annotated[Path, typer.Option(help="Where downloaded data sets are kept.")]
 SplitSeed = Annotated[int, typer.Option(help="Chooses which fifth of the training images is the split 'val'.")]
 SkipBad = Annotated[bool, typer.Option(help="Leave out image files that cannot be read, instead of stopping.")]

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from majorcert.commands.terminal import complain, say_json, stderr
+from majorcert.commands.terminal import complain, remark, say_json, stderr
 from majorcert.report.casestudy import CaseStudy, as_json, committed, compute, write
 from majorcert.report.figures import draw
 from majorcert.report.tabulate import as_text
@@ -36,6 +36,8 @@ def table(
     if check and as_json(results) != as_json(committed(folder)):
         complain(f"{folder / 'results.json'}: is not what the evidence gives")
         raise typer.Exit(1)
+    if check:
+        remark(f"{folder / 'results.json'}: is what the evidence gives")
 
 
 def figures(

@@ -6,14 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from majorcert.commands.options import DataDir, Device, Json, SkipBad, SplitSeed
+from majorcert.commands.options import INTERRUPTED, DataDir, Device, Json, SkipBad, SplitSeed
 from majorcert.commands.terminal import bar, image_size_of, remark, say_json
 from majorcert.errors import ModelError
 
 if TYPE_CHECKING:
     from majorcert.nets.config import TrainConfig
-
-INTERRUPTED = 130
 
 
 def train(

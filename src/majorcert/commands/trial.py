@@ -85,18 +85,18 @@ class Trial:
         """Everything that the rows depend on."""
         return {
             "patch": str(self.patch),
-            **asdict(self.effort),
-            "precision": self.precision,
-            "batch_size": self.batch_size,
-            "group": self.group,
-            "device": self.device,
             "dataset": self.images.name,
             "split": self.images.split,
             "n": len(self.images),
-            "images_sha256": self.images.sha256(),
-            "weights_sha256": [defender.weights_sha256 for defender in self.ensemble.defenders],
-            "thresholds": [defender.threshold for defender in self.ensemble.defenders],
+            **asdict(self.effort),
             "strategies": [str(defender.strategy) for defender in self.ensemble.defenders],
+            "thresholds": [defender.threshold for defender in self.ensemble.defenders],
+            "weights_sha256": [defender.weights_sha256 for defender in self.ensemble.defenders],
+            "images_sha256": self.images.sha256(),
+            "device": self.device,
+            "precision": self.precision,
+            "batch_size": self.batch_size,
+            "group": self.group,
         }
 
     def run(self, log: Logbook, progress: Callable[[int], None]) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from majorcert.commands.options import DataDir, Device, Json, SkipBad, SplitSeed
+from majorcert.commands.options import INTERRUPTED, DataDir, Device, Json, SkipBad, SplitSeed
 from majorcert.commands.terminal import bar, remark, say_json
 from majorcert.errors import StoreError
 from majorcert.truth import truth_name, write_truth
@@ -66,7 +66,11 @@ def vote(
             def show(at: Progress) -> None:
                 shown.show(at.done, at.total, f"{at.views_per_second:,.0f} views/s")
 
-            defender.vote(images, store, scores=scores, chunk=chunk, progress=show, **place)
+            try:
+                defender.vote(images, store, scores=scores, chunk=chunk, progress=show, **place)
+            except KeyboardInterrupt:
+                remark(f"stopped; what {store} has is kept, and the same command goes on")
+                raise typer.Exit(INTERRUPTED) from None
         if images.labels is not None and place["rank"] == 0:
             origin = {
                 "dataset": images.name,

@@ -25,6 +25,9 @@ class Logbook:
         self.about: dict[str, Any] = parse_json(json.dumps(dict(about)))
         self.rows: list[Row] = []
         self.seconds = 0.0
+        nearest = next(place for place in path.absolute().parents if place.exists())
+        if not nearest.is_dir():
+            raise StoreError(f"{nearest}: is a file, and a folder for the attack was to be written; give another one")
         if path.exists():
             self._read()
 
@@ -46,7 +49,7 @@ class Logbook:
             self.rows = [{**row, "image": int(row["image"])} for row in rows]
         except (OSError, KeyError, TypeError, ValueError) as error:
             raise StoreError(f"{self.path}: not the record of an attack, or damaged ({error}); remove it") from None
-        for key in sorted(about.keys() | self.about.keys()):
+        for key in [*self.about, *sorted(about.keys() - self.about.keys())]:
             if about.get(key) != self.about.get(key):
                 raise StoreError(
                     f"{self.path} is the record of another attack: {key} was {about.get(key)!r}, now it is "

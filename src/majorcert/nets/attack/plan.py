@@ -33,8 +33,8 @@ class Choice:
 
 def sites_of(images: Ints, placements: npt.NDArray[np.int64], device: torch.device) -> Sites:
     """Candidates from (N,) numbers of images and (N, 2) placements, on the device."""
-    image, top, left = np.asarray(images, dtype=np.int64), *placements.T
-    return Sites(*(torch.from_numpy(np.ascontiguousarray(each)).to(device) for each in (image, top, left)))
+    image, top, left = images.astype(np.int64), *placements.T
+    return Sites(*(torch.tensor(each, device=device) for each in (image, top, left)))
 
 
 def placements_to_probe(victim: Victim, safe: Bools, n: int, rngs: list[np.random.Generator]) -> npt.NDArray[np.int64]:

@@ -69,7 +69,7 @@ class Siege:
         image = np.broadcast_to(np.arange(len(rngs))[:, None, None], shape).reshape(-1)
         where = np.broadcast_to(placements[:, :, None], (*shape, 2)).reshape(-1, 2)
         every = np.broadcast_to(patches[:, None], (*shape, *self.patch_shape)).reshape(-1, *self.patch_shape)
-        sites, tried = sites_of(image, where, self.device), torch.from_numpy(every).to(self.device)
+        sites, tried = sites_of(image, where, self.device), torch.tensor(every, device=self.device)
         label, lacking, support = probe(victim, sites, tried, batch_size=self.batch_size, progress=self.progress)
         clean = victim.clean[sites.image]
         gaps = rival_gaps(lacking + 1 - support, victim.labels[sites.image], clean)
