@@ -7,7 +7,7 @@ codecs; links may lead elsewhere. So nothing is decoded but what majorcert itsel
 import hashlib
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,23 @@ def layout(name: str, shape: tuple[int, ...], dtype: Any, chunks: tuple[int, ...
     """The fingerprint of how an array is laid out, which is kept beside it."""
     order = [list(codec.order) for codec in codecs if type(codec).__name__ == "TransposeCodec"]
     return digest([name, shape, str(dtype), chunks, order])
+
+
+def seal_of(attributes: Mapping[str, Any], arrays: Sequence[str]) -> dict[str, Any]:
+    """What tells attributes and arrays that were changed by accident; it is no signature, anyone can make it."""
+    names = sorted(arrays)
+    return {"arrays": names, "sha256": digest([dict(attributes), names])}
+
+
+def made_at(path: str | Path) -> tuple[int, int] | None:
+    """What tells a store in a folder from one that is put there later; None for a URL, or if it is gone."""
+    if "://" in str(path):
+        return None
+    try:
+        found = (Path(path) / "zarr.json").stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns
 
 
 def check_folder(path: str | Path, *, writable: bool) -> None:

@@ -16,7 +16,16 @@ import numpy as np
 import numpy.typing as npt
 
 from majorcert.atomic import replacing
-from majorcert.chunks import MAX_CHUNKS, check_chunks, check_codecs, check_folder, check_metadata, digest, layout
+from majorcert.chunks import (
+    MAX_CHUNKS,
+    check_chunks,
+    check_codecs,
+    check_folder,
+    check_metadata,
+    layout,
+    made_at,
+    seal_of,
+)
 from majorcert.errors import StoreError
 from majorcert.intake import check_room, reason
 
@@ -64,7 +73,7 @@ class Store:
 
         with _explained(path, "write"):
             described = {**attributes, "format": FORMAT, "version": VERSION}
-            described[SEAL] = _seal(described, [*arrays, *others])
+            described[SEAL] = seal_of(described, [*arrays, *others])
             store = cls(str(path), zarr.create_group(str(path), attributes=described, overwrite=False))
             for name, (shape, dtype) in arrays.items():
                 store.lay_out(
@@ -139,7 +148,7 @@ class Store:
             raise StoreError(f"{path}: no such evidence store; `majorcert vote` or Ballots.save writes one")
         if "://" not in str(path):
             check_folder(path, writable=writable)
-        made = _made(path)
+        made = made_at(path)
         with _explained(path, "read"):
             mode: Any = "r+" if writable else "r"
             group = zarr.open_group(str(path), mode=mode, zarr_format=3, use_consolidated=False)
@@ -151,7 +160,7 @@ class Store:
             raise StoreError(f"{path}: evidence of version {found[1]!r}, this majorcert reads version {VERSION}")
         seal = attributes.pop(SEAL, None)
         with _explained(path, "read"):
-            if seal is not None and seal != _seal(attributes, seal["arrays"]):
+            if seal is not None and seal != seal_of(attributes, seal["arrays"]):
                 raise StoreError(f"{path}: cannot read the evidence store; it is damaged, its attributes were changed")
         return cls(str(path), group, _made=made)
 
@@ -231,7 +240,7 @@ class Store:
 
     def check_unchanged(self) -> None:
         """Refuse to go on if another store was put at this path since it was opened: they would be mixed."""
-        if self._made is not None and self._made != _made(self.path):
+        if self._made is not None and self._made != made_at(self.path):
             raise StoreError(f"{self.path}: another store was put in its place meanwhile; start again")
 
     def write(self, images: slice, arrays: Mapping[str, Array]) -> None:
@@ -252,23 +261,6 @@ class Store:
                 numbers = range(start // array.chunks[0], -(-stop // array.chunks[0]))
                 check_chunks(Path(self.path) / name, per_image * array.chunks[0], numbers, n_axes)
             return np.asarray(array[images])
-
-
-def _seal(attributes: Mapping[str, Any], arrays: Sequence[str]) -> dict[str, Any]:
-    """What tells attributes and arrays that were changed by accident; it is no signature, anyone can make it."""
-    names = sorted(arrays)
-    return {"arrays": names, "sha256": digest([dict(attributes), names])}
-
-
-def _made(path: str | Path) -> tuple[int, int] | None:
-    """What tells a store in a folder from one that is put there later; None for a URL, or if it is gone."""
-    if "://" in str(path):
-        return None
-    try:
-        found = (Path(path) / "zarr.json").stat()
-    except OSError:
-        return None
-    return found.st_ino, found.st_mtime_ns
 
 
 def _is_group(path: str | Path) -> bool:
