@@ -1,5 +1,6 @@
 """The search: it sees what the voter sees, it touches only what it may, and it gets somewhere."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -9,11 +10,12 @@ from torch import Tensor
 
 import majorcert as mc
 from majorcert.errors import ModelError
-from majorcert.nets.attack.campaign import Effort
+from majorcert.nets.attack.campaign import Effort, Outcome
 from majorcert.nets.attack.descent import descend, objective, probe
 from majorcert.nets.attack.paint import paste
 from majorcert.nets.attack.plan import placements_to_probe, sites_of
 from majorcert.nets.attack.race import Aim
+from majorcert.nets.attack.siege import RECHECKED, Siege
 from majorcert.nets.attack.surrogate import Surrogate
 from majorcert.nets.attack.victim import Sites, Victim
 from majorcert.nets.defender import Defender, Ensemble
@@ -180,3 +182,27 @@ def test_a_plain_classifier_can_be_attacked_and_is_never_certified() -> None:
 def test_an_attack_that_does_nothing_is_refused() -> None:
     with pytest.raises(ModelError, match="at least 1 of steps, got 0"):
         Effort(steps=0)
+
+
+@pytest.mark.parametrize(("safe", "n_judged"), [(True, 8), (False, RECHECKED)])
+def test_of_a_certified_image_every_seeming_flip_is_judged(safe: bool, n_judged: int) -> None:
+    """Ten candidates of one image, eight of which the search calls flipped; the judge finds none."""
+    judged: list[int] = []
+
+    def judge(which: Any, painted: Tensor, placements: Any) -> Any:
+        judged.extend(which.tolist())
+        return np.zeros(len(painted), dtype=np.int64)
+
+    siege = object.__new__(Siege)
+    siege.group = SimpleNamespace(  # type: ignore[assignment]
+        safe=np.full((1, 4, 4), safe),
+        images=torch.zeros(1, 1, 4, 4, dtype=torch.uint8),
+        victim=SimpleNamespace(clean=torch.zeros(1, dtype=torch.long)),
+    )
+    siege.judge, siege.outcomes = judge, [Outcome()]
+    sites = Sites(*torch.zeros(3, 10, dtype=torch.long))
+    rank = torch.tensor([-1.0] * 8 + [1.0, 2.0])
+    patches = torch.zeros(10, 1, 1, 1, dtype=torch.uint8)
+    siege._recheck(sites, patches, rank, np.zeros(10, dtype=np.int64), np.full(10, "gradient"))
+    assert len(judged) == n_judged
+    assert not siege.outcomes[0].flipped
