@@ -6,7 +6,21 @@ import typer
 from typer.core import TyperGroup
 
 from majorcert import __version__
-from majorcert.commands import attack, certify, demo, explain, info, pack, predict, report, table, train, verify, vote
+from majorcert.commands import (
+    attack,
+    average,
+    certify,
+    demo,
+    explain,
+    info,
+    pack,
+    predict,
+    report,
+    table,
+    train,
+    verify,
+    vote,
+)
 from majorcert.commands.terminal import complain
 from majorcert.errors import MajorcertError
 
@@ -40,6 +54,7 @@ app = typer.Typer(
 )
 for verb in (
     train.train,
+    average.average,
     vote.vote,
     certify.certify,
     predict.predict,

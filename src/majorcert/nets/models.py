@@ -1,29 +1,29 @@
-"""The classifiers of views: a ResNet, a small network for tiny images, any timm model, an average of several.
+"""The classifiers of views: a ResNet, a small network for tiny images, any timm model, or a mean over such.
 
 A `ModelConfig` and the weights rebuild a network exactly; there is no other state. Views go in with values as they
 are (0 to 1, coordinates -1 to 1) and logits come out; the first batch normalisation does the scaling.
 """
 
 import importlib
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from itertools import pairwise
 from typing import Any
 
-import torch
 from torch import Tensor, nn
-from torch.nn import functional as F  # noqa: N812 (the name that every user of torch knows)
 
 from majorcert.errors import ModelError
+from majorcert.nets.mean import Average, Mirror
 from majorcert.nets.resnet import Stride, n_resnet_weights, resnet
+from majorcert.nets.views import VIEWS, View
 
 MAX_BLOCKS = 1000
+MIRRORS = tuple(f"mirror:{view}" for view in VIEWS)
 
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """What kind of network: name "resnet", "small", "timm:<name>", or "average" (of `members`)."""
+    """What kind of network: name "resnet", "small", "timm:<name>", or of `members` "average" or "mirror:<view>"."""
 
     name: str
     in_channels: int
@@ -87,14 +87,17 @@ def build(config: ModelConfig) -> nn.Module:
         return small(config.in_channels, config.n_classes, config.width)
     if config.name == "average":
         return Average([build(member) for member in _checked_members(config)])
+    if config.name in MIRRORS:
+        (member,) = _checked_members(config)
+        return Mirror(build(member), crop=config.name == "mirror:crop")
     if config.name.startswith("timm:"):
         return _timm(config)
-    raise ModelError(f"there is no model {config.name!r}; use 'resnet', 'small', 'average' or 'timm:<name>'")
+    raise ModelError(f"there is no model {config.name!r}; use 'resnet', 'small', 'timm:<name>', 'average' or 'mirror'")
 
 
 def n_weights(config: ModelConfig) -> int:
     """How many numbers the network learns, counted without building it; 0 where only timm knows."""
-    if config.name == "average":
+    if config.name in ("average", *MIRRORS):
         return sum(n_weights(member) for member in config.members)
     if config.name == "small":
         widths = [config.in_channels, config.width, config.width, 2 * config.width, 2 * config.width]
@@ -131,16 +134,9 @@ def average(members: tuple[ModelConfig, ...]) -> ModelConfig:
     return ModelConfig("average", members[0].in_channels, members[0].n_classes, members=members)
 
 
-class Average(nn.Module):
-    """Several networks as one: the softmax of its output is the mean of the members' probabilities."""
-
-    def __init__(self, members: list[nn.Module]) -> None:
-        super().__init__()
-        self.members = nn.ModuleList(members)
-
-    def forward(self, views: Tensor) -> Tensor:
-        each = torch.stack([F.log_softmax(member(views).float(), dim=1) for member in self.members])
-        return each.logsumexp(dim=0) - math.log(len(self.members))
+def mirror(member: ModelConfig, view: View) -> ModelConfig:
+    """The configuration of the network that shows `member` each view and its mirror image."""
+    return ModelConfig(f"mirror:{view}", member.in_channels, member.n_classes, members=(member,))
 
 
 def _checked_members(config: ModelConfig) -> tuple[ModelConfig, ...]:
@@ -150,8 +146,8 @@ def _checked_members(config: ModelConfig) -> tuple[ModelConfig, ...]:
                 f"networks that are averaged take the same views to the same classes; expected {config.in_channels} "
                 f"channels and {config.n_classes} classes, got {member.in_channels} and {member.n_classes}"
             )
-    if not config.members:
-        raise ModelError("an average needs at least one member network")
+    if not config.members or (config.name in MIRRORS and len(config.members) > 1):
+        raise ModelError(f"an average needs at least one member network, a mirror just one; got {len(config.members)}")
     return config.members
 
 

@@ -1,0 +1,34 @@
+"""`majorcert average`: several trained networks to one defender."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from majorcert.commands.options import Json
+from majorcert.commands.terminal import remark, say_json
+
+
+def average(
+    runs: Annotated[list[Path], typer.Argument(help="Run folders of one strategy, view and data set.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The folder of the new defender.")],
+    mirror: Annotated[
+        bool, typer.Option("--mirror", help="Look at each view left to right as well (not for digits or letters).")
+    ] = False,
+    threshold: Annotated[
+        float | None, typer.Option(help="A score at or over it is a vote; by default as in the first run.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Average the probabilities of several trained networks, so that each ablation casts one, better ballot.
+
+    The result is a defender like any other. It takes as long to vote as its networks together, twice that if mirrored.
+
+    Example: majorcert average runs/seed0 runs/seed1 --mirror -o runs/columns-5
+    """
+    from majorcert.nets.averaging import merged
+
+    card = merged(runs, out, mirrored=mirror, threshold=threshold)
+    remark(f"{card.strategy}: the average of {len(runs)} network{'s' if len(runs) > 1 else ''}, in {out}")
+    if json:
+        say_json({"run": str(out), "networks": len(runs), "mirrored": mirror, "threshold": card.threshold})

@@ -1,0 +1,49 @@
+"""Networks whose probabilities are a mean: over several networks, or over a view and its mirror image.
+
+Each is a function of its views alone, so what holds of one network's ballots holds of theirs.
+"""
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F  # noqa: N812 (the name that every user of torch knows)
+
+
+class Average(nn.Module):
+    """Several networks as one: the softmax of its output is the mean of the members' probabilities."""
+
+    def __init__(self, members: list[nn.Module]) -> None:
+        super().__init__()
+        self.members = nn.ModuleList(members)
+
+    def forward(self, views: Tensor) -> Tensor:
+        return log_mean([member(views) for member in self.members])
+
+
+class Mirror(nn.Module):
+    """A network that looks at each view twice, the second time left to right, and takes the mean of both.
+
+    What it sees then is the very view of the mirrored image: in a crop the columns count from the other side.
+    """
+
+    def __init__(self, network: nn.Module, *, crop: bool) -> None:
+        super().__init__()
+        self.members = nn.ModuleList([network])
+        self.crop = crop
+
+    def forward(self, views: Tensor) -> Tensor:
+        network = self.members[0]
+        return log_mean([network(views), network(mirrored(views, crop=self.crop))])
+
+
+def mirrored(views: Tensor, *, crop: bool) -> Tensor:
+    """The views of the mirrored images. The last channel of a crop is the column, from -1 to 1."""
+    flipped = views.flip(3)
+    return torch.cat([flipped[:, :-1], -flipped[:, -1:]], dim=1) if crop else flipped
+
+
+def log_mean(logits: list[Tensor]) -> Tensor:
+    """Logits whose softmax is the mean of the softmax of each."""
+    each = torch.stack([F.log_softmax(one.float(), dim=1) for one in logits])
+    return each.logsumexp(dim=0) - math.log(len(logits))

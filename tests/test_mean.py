@@ -1,0 +1,129 @@
+"""Networks that are a mean: what they see, what they say, and the defenders made of them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from typer.testing import CliRunner
+
+import majorcert as mc
+from majorcert.cli import app
+from majorcert.errors import ModelError
+from majorcert.nets.averaging import merged
+from majorcert.nets.card import Card
+from majorcert.nets.defender import Defender
+from majorcert.nets.folded import folded
+from majorcert.nets.mean import mirrored
+from majorcert.nets.models import ModelConfig, average, build, check_weights, mirror
+from majorcert.nets.views import VIEWS, Cutter, View, in_channels
+
+SIZE = (6, 9)
+CONFIG = ModelConfig("resnet", 5, 3, width=4, blocks=(1, 1), strides=(1, 2))
+
+
+def some_images(n: int = 4) -> Tensor:
+    return torch.rand(n, 3, *SIZE, generator=torch.Generator().manual_seed(0))
+
+
+def run(folder: Path, seed: int = 0, spec: str = "columns:3", **changes: Any) -> Path:
+    torch.manual_seed(seed)
+    facts: dict[str, Any] = {"image_size": SIZE, "class_names": ["a", "b", "c"], "config": CONFIG, **changes}
+    Defender(build(facts["config"]), spec, "crop", 0.4, training={"seed": seed}, **facts).save(folder)
+    return folder
+
+
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("spec", ["columns:3", "rows:2", "blocks:4", "columns:2/2"])
+def test_a_mirrored_view_is_the_view_of_the_mirrored_image(spec: str, view: View) -> None:
+    cutter, images = Cutter.of(mc.strategy(spec), view, SIZE), some_images(1)
+    mirrors = mirrored(cutter.cut_all(images), crop=view == "crop").flatten(1)
+    everywhere = Cutter.of(mc.strategy(spec.split("/")[0]), view, SIZE)
+    found = everywhere.cut_all(images.flip(3)).flatten(1)
+    apart = (mirrors[:, None] - found[None]).abs().amax(2)
+    assert apart.amin(1).max() == 0
+    assert apart.argmin(1).unique().numel() == cutter.n_ablations
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_a_mirror_is_the_mean_of_both_looks(view: View) -> None:
+    member = ModelConfig("small", in_channels(view, 3), 3, width=4)
+    model = build(mirror(member, view)).eval()
+    views = torch.rand(5, member.in_channels, *SIZE)
+    network = model.get_submodule("members.0")
+    with torch.no_grad():
+        looks = [network(views).softmax(1), network(mirrored(views, crop=view == "crop")).softmax(1)]
+        torch.testing.assert_close(model(views).softmax(1), (looks[0] + looks[1]) / 2)
+        torch.testing.assert_close(model(mirrored(views, crop=view == "crop")), model(views))
+        torch.testing.assert_close(folded(model)(views), model(views), rtol=1e-4, atol=1e-5)
+    assert not torch.equal(*looks)
+
+
+def test_a_mirror_has_one_member_of_its_own_kind() -> None:
+    for members in ((), (CONFIG, CONFIG)):
+        with pytest.raises(ModelError, match=f"a mirror just one; got {len(members)}"):
+            build(ModelConfig("mirror:crop", 5, 3, members=members))
+    with pytest.raises(ModelError, match="expected 5 channels and 4 classes"):
+        build(ModelConfig("mirror:crop", 5, 4, members=(CONFIG,)))
+    with pytest.raises(ModelError, match="there is no model 'mirror:round'"):
+        build(ModelConfig("mirror:round", 5, 3, members=(CONFIG,)))
+
+
+def test_members_that_are_not_used_do_not_hide_the_weights_of_a_network() -> None:
+    large = ModelConfig("small", 5, 3, width=4000, members=(ModelConfig("small", 5, 3, width=1),))
+    with pytest.raises(ModelError, match="weights, and the file 10 numbers"):
+        check_weights(large, {"a": torch.zeros(10)})
+
+
+def test_runs_are_averaged_into_one_defender(tmp_path: Path) -> None:
+    runs, images = [run(tmp_path / "a", 0), run(tmp_path / "b", 1)], some_images()
+    each = [Defender.load(folder) for folder in runs]
+    card = merged(runs, tmp_path / "both")
+    both = Defender.load(tmp_path / "both")
+    torch.testing.assert_close(
+        torch.from_numpy(both.scores(images)),
+        torch.from_numpy((each[0].scores(images) + each[1].scores(images)) / 2),
+    )
+    assert both.threshold == 0.4
+    assert card.model == average((CONFIG, CONFIG))
+    assert [member["seed"] for member in card.training["members"]] == [0, 1]
+    assert [member["weights_sha256"] for member in card.training["members"]] == [one.weights_sha256 for one in each]
+    merged(runs, tmp_path / "mirrored", mirrored=True, threshold=0.45)
+    again = Defender.load(tmp_path / "mirrored")
+    assert again.threshold == 0.45
+    # The label of an image and of its mirror image is the same, since every band has its mirror band.
+    assert (again.ballots(images).counts() == again.ballots(images.flip(3)).counts()).all()
+    assert not (both.scores(images) == both.scores(images.flip(3))).all()
+    assert Card.read(tmp_path / "mirrored").model == mirror(average((CONFIG, CONFIG)), "crop")
+
+
+def test_only_like_runs_average(tmp_path: Path) -> None:
+    one = run(tmp_path / "a")
+    with pytest.raises(ModelError, match="two runs or more, or of one that is mirrored; got 1"):
+        merged([one], tmp_path / "out")
+    with pytest.raises(ModelError, match=r"its strategy is columns:2, and .*a has columns:3; only like runs average"):
+        merged([one, run(tmp_path / "b", spec="columns:2")], tmp_path / "out")
+    with pytest.raises(ModelError, match=r"its class_names is .*'x'"):
+        merged([one, run(tmp_path / "c", class_names=["a", "b", "x"])], tmp_path / "out")
+    with pytest.raises(ModelError, match="holds no trained defender"):
+        merged([one, tmp_path / "none"], tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_command_averages(tmp_path: Path) -> None:
+    runs = [str(run(tmp_path / "a", 0)), str(run(tmp_path / "b", 1))]
+    said = CliRunner().invoke(app, ["average", *runs, "--mirror", "-o", str(tmp_path / "both"), "--json"])
+    assert said.exit_code == 0
+    assert json.loads(said.stdout) == {
+        "run": str(tmp_path / "both"),
+        "networks": 2,
+        "mirrored": True,
+        "threshold": 0.4,
+    }
+    assert "columns:3: the average of 2 networks" in said.stderr
+    assert Card.read(tmp_path / "both") == merged([Path(one) for one in runs], tmp_path / "c", mirrored=True)
+    refused = CliRunner().invoke(app, ["average", runs[0], "-o", str(tmp_path / "one")])
+    assert refused.exit_code == 2
+    assert "an average is made of two runs or more" in refused.stderr
