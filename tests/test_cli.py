@@ -187,6 +187,12 @@ def test_truth_is_found_given_or_done_without(evidence: list[Path], data: Path, 
     assert "of other images" in refused(*certify, tmp_path / "other.json")
     np.save(tmp_path / "few.npy", np.zeros(5, dtype=int))
     assert "has 5 labels, the evidence is of images up to number 99" in refused(*certify, tmp_path / "few.npy")
+    np.save(tmp_path / "many.npy", np.append(np.load(data)["test_labels"], [0] * 20))
+    longer = majorcert(*certify, tmp_path / "many.npy", "--json")
+    assert json.loads(longer.stdout) == [found]
+    assert longer.stderr.count("many.npy has 120 labels, and the evidence is of 100 images up to number 99") == 1
+    assert "labels, and the evidence" not in majorcert(*certify, tmp_path / "labels.npy").stderr
+    assert "labels, and the evidence" not in majorcert(*certify, beside).stderr
     np.save(tmp_path / "far.npy", np.full(100, 77))
     assert "got 77 to 77" in refused(*certify, tmp_path / "far.npy")
 
