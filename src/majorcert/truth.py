@@ -2,7 +2,7 @@
 
 `<dataset>-<split>.truth.json` serves every evidence store of that split in the same folder, and names the images it
 is about by their SHA-256, so that the labels of other images are refused. A plain .npy array names no images: that it
-has labels for all of them is checked; that it has more is told and allowed, as evidence may be of the first images alone.
+has labels for all is checked; that it has more is told and allowed, as the evidence may be of the first images alone.
 """
 
 import json
