@@ -67,6 +67,36 @@ def killed(*arguments: Any, when: Callable[[], bool]) -> None:
     assert process.returncode == -signal.SIGKILL, stderr
 
 
+INTERRUPTING = """
+import os, runpy, signal, sys
+
+class Interrupting:
+    def find_spec(self, name, *_):
+        if name == {module!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+
+signal.signal(signal.SIGINT, {handler})
+sys.meta_path.insert(0, Interrupting())
+sys.argv = ["majorcert", "info", "nothing"]
+runpy.run_module("majorcert", run_name="__main__")
+"""
+"""Ctrl-C at the moment when a module is imported."""
+
+
+@pytest.mark.parametrize("module", ["majorcert.cli", "numpy", "typer", "rich.console", "majorcert.verify"])
+def test_an_interruption_while_importing_is_quiet(module: str) -> None:
+    code = INTERRUPTING.format(module=module, handler="signal.default_int_handler")
+    left = subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT, capture_output=True, text=True, check=False)
+    assert (left.returncode, left.stdout, left.stderr) == (130, "", "")
+
+
+def test_an_interruption_that_is_to_be_ignored_is_ignored() -> None:
+    """As under nohup, or in the background of a shell script."""
+    code = INTERRUPTING.format(module="numpy", handler="signal.SIG_IGN")
+    left = subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT, capture_output=True, text=True, check=False)
+    assert (left.returncode, left.stderr.split(";")[0]) == (2, "nothing: no such file or folder")
+
+
 def files(folder: Path) -> dict[str, bytes]:
     found = {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
     return {name: content for name, content in found.items() if not name.endswith(".partial")}
