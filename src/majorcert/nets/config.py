@@ -47,7 +47,7 @@ class TrainConfig:
             raise ModelError(f"the precision is 'bf16' or 'float32', got {self.precision!r}")
         limits = {"epochs": 1, "batch_size": 1, "lr": 0, "weight_decay": 0, "warmup": 0, "seed": 0}
         for name, least in limits.items():
-            if getattr(self, name) < least:
+            if not least <= getattr(self, name) < math.inf:
                 raise ModelError(f"{name} is {least} or more, got {getattr(self, name)}")
         for name in ("momentum", "label_smoothing", "ema_decay"):
             if not 0 <= getattr(self, name) < 1:

@@ -89,6 +89,8 @@ def _opened(path: Path) -> "ImageFile.ImageFile":
     from PIL.JpegImagePlugin import JpegImageFile
     from PIL.PngImagePlugin import PngImageFile
 
+    if path.is_dir():
+        raise DataError(f"cannot read the image {path}: it is a folder")
     if not plain_size(path):
         raise DataError(f"cannot read the image {path}: it is empty")
     with path.open("rb") as file:
