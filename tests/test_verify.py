@@ -541,6 +541,25 @@ def test_distances_of_another_precision_are_checked_as_the_votes_are(studio: Pat
     assert json.loads(done.stdout)["excess"] == [0.3] * 3
 
 
+def test_chunks_that_changed_places_are_caught_by_voting_anew_alone(studio: Path, tmp_path: Path) -> None:
+    """Each is whole, and nothing in it says which images it is about: docs/hostile.md tells of this."""
+    store = tmp_path / "swapped.zarr"
+    defender = Defender.load(studio / "runs" / "blocks-3", device="cpu")
+    defender.vote(load(str(studio / "data.npz"), "test"), store, chunk=5)
+    before = mc.majorcert([mc.Ballots.load(store)], PATCH)
+    first, second = (store / "labels" / "c" / str(number) / "0" / "0" for number in (0, 1))
+    contents = first.read_bytes(), second.read_bytes()
+    assert contents[0] != contents[1]
+    first.write_bytes(contents[1])
+    second.write_bytes(contents[0])
+    evidence = [mc.Ballots.load(store)]
+    assert ", placement (" in fails(before, evidence, tmp_path)
+    after = mc.majorcert(evidence, PATCH)
+    passes(after, evidence, tmp_path)
+    weights = ("--images", studio / "data.npz", "--weights", studio / "runs" / "blocks-3", "--device", "cpu")
+    assert "the ballot of ablation" in fails(after, evidence, tmp_path, *weights)
+
+
 def test_the_weights_of_another_model_are_caught(studio: Path, tmp_path: Path) -> None:
     evidence = voted(studio)
     verdict = mc.majorcert(evidence, PATCH)
