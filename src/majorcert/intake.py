@@ -32,6 +32,10 @@ def reason(error: BaseException) -> str:
         return error.strerror
     if isinstance(error, KeyError):
         return f"it has no {str(error.args[0])[:40]!r}" if error.args else "a part of it is missing"
+    if isinstance(error, json.JSONDecodeError):
+        return f"it is not JSON, from line {error.lineno}, column {error.colno} on"
+    if isinstance(error, UnicodeDecodeError):
+        return "it is not text in UTF-8"
     text = " ".join(str(error).split())[:200]
     if isinstance(error, TypeError | AttributeError | IndexError | OverflowError) or text.startswith(PYTHONS_WORDS):
         return "a part of it is missing or of another kind than expected"
@@ -86,10 +90,8 @@ def parse_json(text: str | bytes) -> Any:
         raise ValueError("it is empty")
     try:
         return json.loads(text.decode() if isinstance(text, bytes) else text, parse_constant=_no_number)
-    except UnicodeDecodeError:
-        raise ValueError("it is not text in UTF-8") from None
-    except json.JSONDecodeError as error:
-        raise ValueError(f"it is not JSON, from line {error.lineno}, column {error.colno} on") from None
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise ValueError(reason(error)) from None
     except RecursionError:
         raise ValueError("its brackets are nested too deeply") from None
 

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal
 
 from majorcert.errors import ModelError
+from majorcert.intake import reason
 from majorcert.nets.augment import Augment
 from majorcert.nets.models import ModelConfig
 from majorcert.nets.views import VIEWS, View
@@ -89,4 +90,4 @@ class TrainConfig:
                 }
             )
         except (KeyError, TypeError) as error:
-            raise ModelError(f"cannot read the training configuration: {error}") from None
+            raise ModelError(f"cannot read the training configuration: {reason(error)}") from None
