@@ -94,6 +94,17 @@ def test_the_attack_breaks_uncertified_images_and_no_certified_one(attacked: tup
     assert {row["by"] for row in rows if row["flipped"]} <= {"solid", "noise", "transplant", "gradient"}
 
 
+def test_info_tells_what_the_attack_came_to(attacked: tuple[Path, dict[str, Any]]) -> None:
+    out, summary = attacked
+    facts = done("info", out)
+    assert facts["images"] == 40
+    for name in ("undefended", "defended"):
+        assert facts[name]["n_flipped"] == summary[name]["n_flipped"]
+        assert facts[name]["under_attack"] == summary[name]["under_attack"]
+    assert facts["painted"] == summary["defended"]["n_flipped"]
+    assert done("info", out / "undefended")["rows"] == {"defended": 40}
+
+
 def test_the_painted_images_differ_within_the_patch_alone_and_are_predicted_as_recorded(
     attacked: tuple[Path, dict[str, Any]], runs: Path
 ) -> None:

@@ -222,6 +222,27 @@ def load_study(folder: Path) -> None:
             study.truth_of(study.ballots(store))
             study.scores(store)
     draw(committed(folder), folder / "figures")
+    describe(folder)
+
+
+def make_attack(folder: Path) -> None:
+    rows = [
+        {"image": k, "attacked": k != 3, "flipped": k == 0, "certified": k == 1, "by": "solid" if k == 0 else ""}
+        for k in range(4)
+    ]
+    about = {"dataset": "digits", "split": "test", "strategies": ["rows:2"], "weights_sha256": ["ab"], "restarts": 1}
+    counts = {"n_attacked": 3, "n_flipped": 1, "n_certified_attacked": 1, "n_certified_flipped": 0}
+    shares = {"clean": 0.75, "under_attack": 0.5, "certified": 0.25}
+    summary = {"n": 4, "patch": "2x2", "defended": {**shares, **counts, "broken": [], "about": about}}
+    (folder / "attack.json").write_text(json.dumps(summary))
+    header = {"format": "majorcert-attack", "version": 1, "about": about, "seconds": 1.5}
+    (folder / "attack.jsonl").write_text("".join(json.dumps(line) + "\n" for line in (header, *rows)))
+
+
+def load_attack(folder: Path) -> None:
+    describe(folder)
+    describe(folder / "attack.json")
+    describe(folder / "attack.jsonl")
 
 
 ARTIFACTS = {
@@ -236,6 +257,7 @@ ARTIFACTS = {
     "images": Artifact(make_images, load_images),
     "cifar": Artifact(make_cifar, load_cifar),
     "case study": Artifact(make_study, load_study),
+    "attack": Artifact(make_attack, load_attack),
 }
 WRITERS = {"evidence", "forged evidence"}
 """Their reader also goes on with a store, which ends in a refusal: the provenance is not the same."""

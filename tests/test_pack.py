@@ -170,6 +170,9 @@ def test_true_labels_are_kept_once_and_must_agree(raw: list[Path], tmp_path: Pat
     np.save(tmp_path / "wrong.npy", np.zeros(N, dtype=np.uint8))
     with pytest.raises(mc.EvidenceError, match=r"wrong\.npy: these true labels are not those of"):
         pack(raw[:1], tmp_path / "study", BEST, tmp_path / "wrong.npy")
+    np.save(tmp_path / "longer.npy", np.arange(N + 1, dtype=np.uint8) % CLASSES)
+    with pytest.raises(mc.EvidenceError, match=rf"has {N + 1} labels, .* is of {N} images up to number {N - 1}"):
+        pack(raw[:1], tmp_path / "study", BEST, tmp_path / "longer.npy")
     (raw[0].parent / "made-up-test.truth.json").unlink()
     pack(raw[:1], tmp_path / "study", BEST)
     with pytest.raises(mc.StoreError, match="cannot be read as the true labels"):

@@ -446,7 +446,7 @@ def test_configurations_survive_json() -> None:
     assert TrainConfig.from_json(json.loads(json.dumps(CONFIG.to_json()))) == CONFIG
     with pytest.raises(ModelError, match=r"unknown fields \['colour'\]"):
         TrainConfig.from_json({"colour": 1})
-    with pytest.raises(ModelError, match="cannot read the training configuration: 'strategy'"):
+    with pytest.raises(ModelError, match="cannot read the training configuration: it has no 'strategy'"):
         TrainConfig.from_json({})
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from majorcert.errors import StoreError
-from majorcert.intake import MAX_JSON_BYTES, plain_size
+from majorcert.intake import MAX_JSON_BYTES, plain_size, reason
 
 MAX_CHUNKS = 2**17
 """Files in one array; a store that declares more is refused before they are listed."""
@@ -69,7 +69,7 @@ def check_metadata(path: str | Path) -> None:
     except FileNotFoundError:
         return
     except (OSError, ValueError) as error:
-        raise StoreError(f"{metadata}: cannot read the evidence store ({error})") from None
+        raise StoreError(f"{metadata}: cannot read the evidence store ({reason(error)})") from None
     if size > MAX_JSON_BYTES:
         raise StoreError(f"{metadata}: refused, it has {size:,} bytes, and at most {MAX_JSON_BYTES:,} are expected")
 
@@ -93,7 +93,7 @@ def check_chunks(folder: Path, n_bytes: int, numbers: Iterable[int], n_axes: int
         except FileNotFoundError:
             continue
         except (OSError, ValueError) as error:
-            raise StoreError(f"{chunk}: cannot read the evidence store ({error})") from None
+            raise StoreError(f"{chunk}: cannot read the evidence store ({reason(error)})") from None
         with chunk.open("rb") as file:
             declared = _unpacked_size(file.read(18))
         if declared != n_bytes or size > n_bytes + n_bytes // 128 + 1024:

@@ -22,9 +22,24 @@ PLAIN_KINDS = "biufU"
 """Arrays of numbers and of text; never of Python objects, which would have to be unpickled."""
 
 
+PYTHONS_WORDS = ("invalid literal for", "could not convert", "cannot convert", "not enough values", "too many values")
+"""How Python's own complaints about a value begin."""
+
+
 def reason(error: BaseException) -> str:
-    """What an error says, on one line and not too long."""
-    return " ".join(str(error).split())[:200] or type(error).__name__
+    """What is wrong, on one line and not too long: what the error says, unless Python said it of its own types."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    if isinstance(error, KeyError):
+        return f"it has no {str(error.args[0])[:40]!r}" if error.args else "a part of it is missing"
+    if isinstance(error, json.JSONDecodeError):
+        return f"it is not JSON, from line {error.lineno}, column {error.colno} on"
+    if isinstance(error, UnicodeDecodeError):
+        return "it is not text in UTF-8"
+    text = " ".join(str(error).split())[:200]
+    if isinstance(error, TypeError | AttributeError | IndexError | OverflowError) or text.startswith(PYTHONS_WORDS):
+        return "a part of it is missing or of another kind than expected"
+    return text or type(error).__name__
 
 
 def memory() -> int:
@@ -71,8 +86,12 @@ def read_json(path: str | Path) -> Any:
 
 def parse_json(text: str | bytes) -> Any:
     """JSON as its standard has it: no NaN, no infinity, and not nested deeper than any of ours."""
+    if not text.strip():
+        raise ValueError("it is empty")
     try:
         return json.loads(text.decode() if isinstance(text, bytes) else text, parse_constant=_no_number)
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise ValueError(reason(error)) from None
     except RecursionError:
         raise ValueError("its brackets are nested too deeply") from None
 
@@ -94,6 +113,8 @@ def read_npz(path: str | Path) -> dict[str, npt.NDArray[Any]]:
             return {name: _member(archive, member) for name, member in members.items()}
     except (OSError, ValueError):
         raise
+    except zipfile.BadZipFile:
+        raise ValueError("it is damaged, or no archive as NumPy's savez writes it") from None
     except Exception as error:  # the unpacker raises errors of many kinds on damaged files
         raise ValueError(reason(error)) from None
 
@@ -123,6 +144,9 @@ def _array(file: IO[bytes], n_bytes: int) -> npt.NDArray[Any]:
 def _header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     try:
         version = np.lib.format.read_magic(file)
+    except ValueError:
+        raise ValueError("it does not begin as an array that NumPy saved") from None
+    try:
         if version == (1, 0):
             return np.lib.format.read_array_header_1_0(file)
         if version == (2, 0):

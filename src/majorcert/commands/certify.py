@@ -10,11 +10,11 @@ from majorcert.ballots import Ballots
 from majorcert.certify.drs import drs
 from majorcert.certify.majority import check_together, majorcert
 from majorcert.commands.options import Json, Patches
+from majorcert.commands.report import Truth, truth_of
 from majorcert.commands.terminal import patches_of, remark, say_json, say_table
 from majorcert.errors import StoreError
 from majorcert.plurality import Ints
 from majorcert.threat import Patch
-from majorcert.truth import read_truth, truth_beside
 from majorcert.verdict import Verdict, summary
 
 
@@ -31,7 +31,7 @@ def certify(
     evidence: Annotated[list[str], typer.Argument(help="Evidence stores that `majorcert vote` wrote.")],
     patch: Patches,
     method: Annotated[list[Method] | None, typer.Option(help="By default majorcert-exact; repeatable.")] = None,
-    truth: Annotated[Path | None, typer.Option(help="True labels, .json or .npy; by default those beside it.")] = None,
+    truth: Truth = None,
     fragile: Annotated[
         float | None,
         typer.Option(help="Certify even if every score moves by up to this, as on another device: 1e-3."),
@@ -50,7 +50,7 @@ def certify(
     if fragile is not None:
         defenders = [ballots.tolerating(fragile) for ballots in defenders]
     check_together(defenders)
-    labels = _truth_of(truth, evidence[0], defenders[0])
+    labels = truth_of(truth, evidence[0], defenders[0])
     if fragile is not None:
         _say_fragile(defenders)
     results: list[tuple[str, Verdict]] = []
@@ -85,13 +85,6 @@ def _say_fragile(defenders: list[Ballots]) -> None:
             if ballots.fragile.size and ballots.fragile.all():
                 said += "; no distance over the tolerance is on record"
             remark(said)
-
-
-def _truth_of(path: Path | None, store: str, evidence: Ballots) -> Ints | None:
-    beside = truth_beside(store, evidence)
-    if path is None and not beside.is_file():
-        return None
-    return read_truth(path or beside, evidence)
 
 
 def _verdicts(method: Method, defenders: list[Ballots], patch: Patch) -> list[tuple[str, Verdict]]:

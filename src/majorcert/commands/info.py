@@ -9,18 +9,21 @@ import numpy as np
 import typer
 
 from majorcert.commands.options import Json
+from majorcert.commands.records import attack, attack_folder, case_study, is_attack, read_object
 from majorcert.commands.terminal import complain, say_json
 from majorcert.errors import StoreError
-from majorcert.intake import read_json, reason
 from majorcert.store import Store
 from majorcert.verdict import Verdict
 
 FRAGILE = 1e-3
 """The tolerance at which fragile ballots are counted."""
+KNOWN = "a run folder, an ensemble, an evidence store, a verdict, a truth file, a case study or an attack"
 
 
 def info(
-    file: Annotated[Path, typer.Argument(help="A run folder, ensemble, evidence store, verdict or truth file.")],
+    file: Annotated[
+        Path, typer.Argument(help="A run, ensemble, evidence store, verdict, truth file, case study or attack.")
+    ],
     json: Json = False,
 ) -> None:
     """Say what an artifact is and where it comes from; exit code 1 if it is not what it claims to be.
@@ -31,12 +34,21 @@ def info(
     if json:
         say_json(facts)
     else:
-        for name, value in facts.items():
+        for name, value in _lines(facts).items():
             shown = value if isinstance(value, str) else reader.dumps(value)
             typer.echo(f"{name}: {shown if len(shown) <= 300 else shown[:297] + '...'}")
     if facts.get("weights") == "DAMAGED":
         complain(f"{file}: weights are not the ones that defender.json is about")
         raise typer.Exit(1)
+
+
+def _lines(facts: dict[str, Any]) -> dict[str, Any]:
+    """The facts as lines: of several things of one kind, each has its own."""
+    lines: dict[str, Any] = {}
+    for name, value in facts.items():
+        several = isinstance(value, dict) and value and all(isinstance(each, dict) for each in value.values())
+        lines |= {f"{name}, {which}": each for which, each in value.items()} if several else {name: value}
+    return lines
 
 
 def describe(path: Path) -> dict[str, Any]:
@@ -46,9 +58,15 @@ def describe(path: Path) -> dict[str, Any]:
     if (path / "defender.json").is_file():
         return _defender(path)
     if (path / "checkpoint.json").is_file():
-        return {"is": "an unfinished training run", **_without(_read(path / "checkpoint.json"), "format")}
+        return {"is": "an unfinished training run", **_claimed(path / "checkpoint.json", "majorcert-checkpoint")}
     if (path / "zarr.json").is_file():
         return _evidence(path)
+    if (path / "recipes.json").is_file():
+        return case_study(path)
+    if any((path / name).is_file() for name in ("attack.json", "attack.jsonl", "undefended/attack.jsonl")):
+        return attack_folder(path)
+    if path.name == "attack.jsonl" and path.is_file():
+        return attack_folder(path.parent)
     if path.suffix == ".jsonl" and path.is_file():
         verdict = Verdict.load(path)
         return {
@@ -62,17 +80,19 @@ def describe(path: Path) -> dict[str, Any]:
             "defenders": [dict(defender) for defender in verdict.defenders],
         }
     if path.suffix == ".json" and path.is_file():
-        raw = _read(path)
+        raw = read_object(path)
+        if is_attack(raw) or path.name == "attack.json":
+            return attack(raw, path)
         if raw.get("format") == "majorcert-truth":
             return {"is": "true labels", **_without(raw, "format", "labels"), "images": len(_list(raw, "labels", path))}
     what = "no such file or folder" if not path.exists() else "not an artifact of majorcert"
-    raise StoreError(f"{path}: {what}; give a run folder, an ensemble, an evidence store, a verdict or a truth file")
+    raise StoreError(f"{path}: {what}; give {KNOWN}")
 
 
 def _ensemble(path: Path) -> dict[str, Any]:
-    facts = _without(_read(path / "ensemble.json"), "format")
+    facts = _claimed(path / "ensemble.json", "majorcert-ensemble")
     names = _list(facts, "members", path)
-    if not all(isinstance(name, str) and Path(name).name == name and name != ".." for name in names):
+    if not names or not all(isinstance(name, str) and Path(name).name == name and name != ".." for name in names):
         raise StoreError(f"{path}: not an ensemble, its members are not names of sub-folders")
     members = {name: _defender(path / name) for name in names}
     whole = all(member["weights"] == "as recorded" for member in members.values())
@@ -81,7 +101,7 @@ def _ensemble(path: Path) -> dict[str, Any]:
 
 
 def _defender(path: Path) -> dict[str, Any]:
-    card = _without(_read(path / "defender.json"), "format")
+    card = _claimed(path / "defender.json", "majorcert-defender")
     weights = path / "weights.safetensors"
     whole = weights.is_file() and _sha256(weights) == card.get("weights_sha256")
     return {"is": "a trained defender", "weights": "as recorded" if whole else "DAMAGED", **card}
@@ -99,14 +119,12 @@ def _evidence(path: Path) -> dict[str, Any]:
     return {**facts, **store.attributes}
 
 
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        raw = read_json(path)
-        if isinstance(raw, dict):
-            return raw
-    except (OSError, ValueError) as error:
-        raise StoreError(f"{path}: cannot be read ({reason(error)})") from None
-    raise StoreError(f"{path}: not an artifact of majorcert")
+def _claimed(path: Path, kind: str) -> dict[str, Any]:
+    """What a file of ours says of itself."""
+    raw = read_object(path)
+    if raw.get("format") != kind:
+        raise StoreError(f"{path}: not an artifact of majorcert, its format is {str(raw.get('format'))[:40]!r}")
+    return _without(raw, "format")
 
 
 def _sha256(path: Path) -> str:

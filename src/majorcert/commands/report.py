@@ -11,7 +11,7 @@ from majorcert.ballots import Ballots
 from majorcert.certify.majority import check_together
 from majorcert.certify.patchguard import patchguard
 from majorcert.commands.options import DataDir, Patches, SplitSeed
-from majorcert.commands.terminal import patches_of, stderr
+from majorcert.commands.terminal import patches_of, remark, stderr
 from majorcert.errors import DataError
 from majorcert.plurality import Ints
 from majorcert.report.contents import Contents
@@ -62,7 +62,7 @@ def truth_of(path: Path | None, store: str, evidence: Ballots) -> Ints | None:
     beside = truth_beside(store, evidence)
     if path is None and not beside.is_file():
         return None
-    return read_truth(path or beside, evidence)
+    return read_truth(path or beside, evidence, remark)
 
 
 def pictures_of(spec: str, evidence: Ballots, data_dir: Path, split_seed: int) -> npt.NDArray[np.uint8]:

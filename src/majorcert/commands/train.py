@@ -102,7 +102,7 @@ def _adapted(
     network = replace(
         config.model,
         in_channels=in_channels(cut, channels),
-        width=width or config.model.width,
+        width=config.model.width if width is None else width,
         name=model or config.model.name,
     )
     return replace(config, view=cut, model=network, **{key: value for key, value in given.items() if value is not None})

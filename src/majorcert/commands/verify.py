@@ -14,7 +14,7 @@ from majorcert.commands.options import DataDir, Device, Json, SkipBad, SplitSeed
 from majorcert.commands.terminal import bar, complain, remark, say_json, say_table
 from majorcert.errors import DataError, EvidenceError
 from majorcert.verdict import Verdict
-from majorcert.verify import Check, Difference, check_ballots, sampled
+from majorcert.verify import FLOAT32_EXCESS, Check, Difference, check_ballots, sampled
 from majorcert.verify import verify as verify_verdict
 
 SHOWN = 20
@@ -53,6 +53,10 @@ def verify(
     near: Annotated[
         float, typer.Option(min=0, help="Votes whose score is this near to the threshold may differ: rounding.")
     ] = 1e-3,
+    excess: Annotated[
+        float | None,
+        typer.Option(min=0, help="How much too large a recorded distance may be; in float32 2e-5, else as --near."),
+    ] = None,
     split: Annotated[str | None, typer.Option(help="Of the images; by default the one on record.")] = None,
     device: Device = "auto",
     precision: Annotated[str | None, typer.Option(help="'float32' or 'bfloat16'; by default as on record.")] = None,
@@ -74,7 +78,7 @@ def verify(
     rows = sampled(len(judged), n_wanted, lot)
     with bar("judging anew") as shown:
         checks = verify_verdict(judged, stores, rows, lambda done: shown.show(done, len(rows), "images"))
-    n_near = 0
+    n_near, allowed = 0, list[float]()
     if images is not None:
         defenders = [] if not weights else _defenders(weights, stores, device, precision)
         kind = {"channels": defenders[0][1].channels if defenders else None, "skip_bad": skip_bad, "seed": split_seed}
@@ -83,14 +87,22 @@ def verify(
         for place, ((folder, defender), store) in enumerate(zip(defenders, stores, strict=False), start=1):
             checks.append(_network(place, folder, defender, store))
             if not same_images.differences and _fits(defender, store):
-                check, n_here = _votes(defender, store, pictures, [row for row in rows if row < len(store)], near)
+                allowed.append(_excess(defender, store, near) if excess is None else excess)
+                some = [row for row in rows if row < len(store)]
+                check, n_here = _votes(defender, store, pictures, some, near, allowed[-1])
                 checks.append(check)
                 n_near += n_here
     if len(rows) < len(judged):
         remark(
             f"judged anew: {len(rows)} of {len(judged)} images, by lot (--seed {lot}); --sample all judges every one"
         )
-    _say(judged, checks, [int(judged.images[row]) for row in rows], n_near if weights else None, json)
+    if any(each.distance is not None for each in stores) and max(allowed, default=0.0) > FLOAT32_EXCESS:
+        remark(
+            f"a distance on record may be too large by {max(allowed):g} unnoticed; "
+            "what is certified with a tolerance is checked for one that is smaller by as much"
+        )
+    sample_of = [int(judged.images[row]) for row in rows]
+    _say(judged, checks, sample_of, n_near if weights else None, allowed, json)
 
 
 def _number(sample: str) -> int | None:
@@ -190,15 +202,25 @@ def _fits(defender: Any, store: Ballots) -> bool:
     return ours == (str(store.strategy), store.image_size, store.n_classes)
 
 
-def _votes(defender: Any, store: Ballots, pictures: Any, rows: list[int], near: float) -> tuple[Check, int]:
+def _excess(defender: Any, store: Ballots, near: float) -> float:
+    """How much more than the new scores say a recorded distance may be: what rounding explains in this precision."""
+    both = {defender.voter.precision, store.provenance.get("precision")}
+    return min(near, FLOAT32_EXCESS) if both == {"float32"} else near
+
+
+def _votes(
+    defender: Any, store: Ballots, pictures: Any, rows: list[int], near: float, excess: float
+) -> tuple[Check, int]:
     """Vote anew on the images in these rows and compare."""
     scores = defender.scores(pictures[store.images[rows]])
     # Scores are float32, and were compared with the threshold as float32.
     threshold = None if defender.threshold is None else float(np.float32(defender.threshold))
-    return check_ballots(store, rows, scores, threshold, near)
+    return check_ballots(store, rows, scores, threshold, near, excess)
 
 
-def _say(verdict: Verdict, checks: list[Check], sample: list[int], n_near: int | None, json: bool) -> None:
+def _say(
+    verdict: Verdict, checks: list[Check], sample: list[int], n_near: int | None, excess: list[float], json: bool
+) -> None:
     differences = [difference for check in checks for difference in check.differences]
     if json:
         facts = {
@@ -209,6 +231,7 @@ def _say(verdict: Verdict, checks: list[Check], sample: list[int], n_near: int |
             "sample": sample,
             "checks": [{"what": each.what, "n": each.n, "n_differences": len(each.differences)} for each in checks],
             "n_changed_by_rounding": n_near,
+            "excess": excess,
             "differences": [vars(difference) for difference in differences],
         }
         say_json(facts)

@@ -1,6 +1,5 @@
 """`majorcert vote`: weights and images to evidence."""
 
-import os
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -41,10 +40,12 @@ def vote(
 
     from majorcert.nets.data import load
     from majorcert.nets.defender import Defender
+    from majorcert.nets.device import place_among
     from majorcert.nets.ensemble_file import member_folders, resolved
     from majorcert.nets.vote import Progress
 
-    place = {"rank": int(os.environ.get("RANK", "0")), "world_size": int(os.environ.get("WORLD_SIZE", "1"))}
+    rank, size = place_among()
+    place = {"rank": rank, "world_size": size}
     how: dict[str, Any] = {"device": device, "precision": precision, "batch_size": batch_size, "compiled": compiled}
     bundled = [each for each in run if not Path(each).is_dir()]
     folders = [folder for each in run for folder in member_folders(resolved(each))]
@@ -71,7 +72,7 @@ def vote(
             except KeyboardInterrupt:
                 remark(f"stopped; what {store} has is kept, and the same command goes on")
                 raise typer.Exit(INTERRUPTED) from None
-        if images.labels is not None and place["rank"] == 0:
+        if images.labels is not None and rank == 0:
             origin = {
                 "dataset": images.name,
                 "split": images.split,

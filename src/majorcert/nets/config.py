@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal
 
 from majorcert.errors import ModelError
+from majorcert.intake import reason
 from majorcert.nets.augment import Augment
 from majorcert.nets.models import ModelConfig
 from majorcert.nets.views import VIEWS, View
@@ -47,7 +48,7 @@ class TrainConfig:
             raise ModelError(f"the precision is 'bf16' or 'float32', got {self.precision!r}")
         limits = {"epochs": 1, "batch_size": 1, "lr": 0, "weight_decay": 0, "warmup": 0, "seed": 0}
         for name, least in limits.items():
-            if getattr(self, name) < least:
+            if not least <= getattr(self, name) < math.inf:
                 raise ModelError(f"{name} is {least} or more, got {getattr(self, name)}")
         for name in ("momentum", "label_smoothing", "ema_decay"):
             if not 0 <= getattr(self, name) < 1:
@@ -89,4 +90,4 @@ class TrainConfig:
                 }
             )
         except (KeyError, TypeError) as error:
-            raise ModelError(f"cannot read the training configuration: {error}") from None
+            raise ModelError(f"cannot read the training configuration: {reason(error)}") from None

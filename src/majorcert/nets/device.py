@@ -19,9 +19,27 @@ def usable_device(device: torch.device | str) -> torch.device:
     except RuntimeError:
         raise ModelError(f"there is no device {device!r}; use 'auto', 'cpu', 'cuda' or 'cuda:1'") from None
     if wanted.type == "cuda" and ":" not in str(wanted):
-        wanted = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+        wanted = torch.device("cuda", set_by_torchrun("LOCAL_RANK", 0))
     if wanted.type == "cuda" and (wanted.index or 0) >= torch.cuda.device_count():
         raise ModelError(
             f"{device!r} was asked for, but torch sees {torch.cuda.device_count()} CUDA devices; use 'cpu'"
         )
     return wanted
+
+
+def place_among() -> tuple[int, int]:
+    """Which process this is, and of how many: as torchrun says, else the first of one."""
+    rank, size = set_by_torchrun("RANK", 0), set_by_torchrun("WORLD_SIZE", 1)
+    if rank >= size:
+        raise ModelError(
+            f"RANK is {rank} and WORLD_SIZE {size}, so this process has nothing to do; start with torchrun"
+        )
+    return rank, size
+
+
+def set_by_torchrun(name: str, otherwise: int) -> int:
+    """A number from the environment, where torchrun puts it."""
+    text = os.environ.get(name, str(otherwise))
+    if not (text.isascii() and text.isdecimal()):
+        raise ModelError(f"{name} is a whole number of 0 or more, as torchrun sets it, got {text!r}; unset it")
+    return int(text)

@@ -1,6 +1,5 @@
 """The processes that train together: one alone, or those that torchrun started."""
 
-import os
 from types import TracebackType
 
 import torch
@@ -9,6 +8,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from majorcert.errors import ModelError
+from majorcert.nets.device import place_among, set_by_torchrun
 
 
 class Team:
@@ -18,14 +18,13 @@ class Team:
     """
 
     def __init__(self, device: torch.device | str) -> None:
-        self.rank = int(os.environ.get("RANK", "0"))
-        self.size = int(os.environ.get("WORLD_SIZE", "1"))
+        self.rank, self.size = place_among()
         self.device = torch.device(device)
         if self.device.type == "cuda":
             if not torch.cuda.is_available():
                 raise ModelError(f"asked for {device}, but this torch sees no CUDA device; use the device 'cpu'")
             if ":" not in str(device):
-                self.device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+                self.device = torch.device("cuda", set_by_torchrun("LOCAL_RANK", 0))
         self._control: dist.ProcessGroup | None = None
 
     @property

@@ -77,7 +77,11 @@ def train(
     found = Checkpoint.read(run_dir, about) if resume else None
     if not resume and any((run_dir / name).exists() for name in ("checkpoint.safetensors", "defender.json")):
         raise ModelError(f"{run_dir} already holds a training run; resume it or use another directory")
-    run_dir.mkdir(parents=True, exist_ok=True)
+    try:
+        run_dir.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        said = "it is a file" if run_dir.is_file() else error.strerror
+        raise ModelError(f"{run_dir}: cannot be the folder of a run, {said}; give another one") from None
     n_steps = max(len(dataset) // config.batch_size, 1)
 
     forked = [team.device] if team.device.type == "cuda" else []

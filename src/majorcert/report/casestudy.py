@@ -67,6 +67,8 @@ class CaseStudy:
             truth = read_npy(folder / "truth.npy")
         except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
             raise StoreError(f"{folder}: recipes.json or truth.npy cannot be read ({reason(error)})") from error
+        if not recipes:
+            raise StoreError(f"{folder}: recipes.json names no recipe; `majorcert pack` adds one")
         if truth.ndim != 1 or truth.dtype.kind not in "iu":
             raise StoreError(f"{folder}: truth.npy has one whole number for each image")
         return cls(folder, recipes, truth.astype(np.int64))

@@ -5,7 +5,7 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -151,12 +151,16 @@ def _keep_truth(folder: Path, ballots: Ballots, path: str | Path) -> None:
         raise EvidenceError("a case study is about every image of a split; this evidence leaves some out")
     if kept.is_file() and not Path(path).is_file():
         return
-    labels = read_truth(path, ballots).astype(np.uint8)
+    labels = read_truth(path, ballots, _refuse).astype(np.uint8)
     if not kept.is_file():
         with replacing(kept) as beside, beside.open("wb") as file:
             np.save(file, labels)
     elif not np.array_equal(read_truth(kept, ballots), labels):
         raise EvidenceError(f"{path}: these true labels are not those of {kept}")
+
+
+def _refuse(doubt: str) -> NoReturn:
+    raise EvidenceError(f"{doubt}: a case study is about every image of a split")
 
 
 def _size(folder: Path) -> int:

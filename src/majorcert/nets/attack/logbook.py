@@ -10,7 +10,7 @@ from torch import Tensor
 
 from majorcert.atomic import replacing
 from majorcert.errors import StoreError
-from majorcert.intake import MAX_JSON_BYTES, parse_json, read_bytes
+from majorcert.intake import MAX_JSON_BYTES, parse_json, read_bytes, reason
 
 FORMAT = "majorcert-attack"
 Row = dict[str, Any]
@@ -42,13 +42,16 @@ class Logbook:
 
     def _read(self) -> None:
         try:
-            header, *rows = (parse_json(line) for line in read_bytes(self.path, MAX_JSON_BYTES).splitlines())
+            lines = read_bytes(self.path, MAX_JSON_BYTES).splitlines() or [b""]
+            header, *rows = (parse_json(line) for line in lines)
             if (header["format"], header["version"]) != (FORMAT, 1):
                 raise ValueError("it is of another format or version")
             about, self.seconds = dict(header["about"]), float(header["seconds"])
             self.rows = [{**row, "image": int(row["image"])} for row in rows]
         except (OSError, KeyError, TypeError, ValueError) as error:
-            raise StoreError(f"{self.path}: not the record of an attack, or damaged ({error}); remove it") from None
+            raise StoreError(
+                f"{self.path}: not the record of an attack, or damaged ({reason(error)}); remove it"
+            ) from None
         for key in [*self.about, *sorted(about.keys() - self.about.keys())]:
             if about.get(key) != self.about.get(key):
                 raise StoreError(

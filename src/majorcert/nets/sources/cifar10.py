@@ -97,7 +97,11 @@ def _absent(data_dir: Path, why: str) -> DataError:
 
 def _download(data_dir: Path, progress: Progress | None) -> None:
     """Fetch the archive, check it, and lay out its files; the folder appears complete or not at all."""
-    data_dir.mkdir(parents=True, exist_ok=True)
+    try:
+        data_dir.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        said = "it is a file" if data_dir.is_file() else error.strerror
+        raise DataError(f"{data_dir}: cannot be the folder of data sets, {said}; give another one") from None
     archive, unpacked = data_dir / "cifar-10-binary.tar.gz.part", data_dir / "cifar-10-batches-bin.part"
     digest = hashlib.sha256()
     try:

@@ -2,6 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -10,6 +11,9 @@ from majorcert.errors import DataError
 from majorcert.intake import check_room, plain_size, reason
 from majorcert.nets.sources.part import Part
 from majorcert.threat import ImageSize
+
+if TYPE_CHECKING:
+    from PIL import ImageFile
 
 ENDINGS = (".png", ".jpg", ".jpeg")
 MAX_PIXELS = 64_000_000
@@ -57,8 +61,7 @@ def read_image(path: Path, image_size: ImageSize | None = None, channels: int | 
     except ImportError as error:
         raise DataError(f"image files are read with Pillow ({error}); install majorcert[nets]") from None
     try:
-        plain_size(path)
-        with Image.open(path, formats=("PNG", "JPEG")) as file:
+        with _opened(path) as file:
             if file.width * file.height > MAX_PIXELS:
                 raise DataError(f"{path} claims {file.width}x{file.height} pixels, over the limit of {MAX_PIXELS}")
             image = ImageOps.exif_transpose(file)
@@ -74,9 +77,33 @@ def read_image(path: Path, image_size: ImageSize | None = None, channels: int | 
             pixels = np.asarray(image, dtype=np.uint8)
     except DataError:
         raise
+    except OSError as error:
+        raise DataError(f"cannot read the image {path}: {error.strerror or _damaged(error)}") from None
     except Exception as error:  # decoders raise errors of many kinds on damaged files
-        raise DataError(f"cannot read the image {path}: {reason(error)}") from None
+        raise DataError(f"cannot read the image {path}: {_damaged(error)}") from None
     return pixels[None] if grey else np.ascontiguousarray(pixels.transpose(2, 0, 1))
+
+
+def _opened(path: Path) -> "ImageFile.ImageFile":
+    """The image, its header read; not by `Image.open`, which warns beside its own limit of pixels."""
+    from PIL.JpegImagePlugin import JpegImageFile
+    from PIL.PngImagePlugin import PngImageFile
+
+    if path.is_dir():
+        raise DataError(f"cannot read the image {path}: it is a folder")
+    if not plain_size(path):
+        raise DataError(f"cannot read the image {path}: it is empty")
+    with path.open("rb") as file:
+        start = file.read(8)
+    if start == b"\x89PNG\r\n\x1a\n":
+        return PngImageFile(path)
+    if start.startswith(b"\xff\xd8\xff"):
+        return JpegImageFile(path)
+    raise DataError(f"cannot read the image {path}: it is neither a PNG nor a JPEG file")
+
+
+def _damaged(error: Exception) -> str:
+    return f"it is damaged or not such an image ({reason(error)})"
 
 
 def _class_names(place: Path) -> tuple[str, ...]:
