@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import majorcert as mc
 from majorcert.cli import app
 from majorcert.errors import ModelError
-from majorcert.nets.averaging import merged
+from majorcert.nets.averaging import averaged
 from majorcert.nets.card import Card
 from majorcert.nets.defender import Defender
 from majorcert.nets.folded import folded
@@ -80,7 +80,7 @@ def test_members_that_are_not_used_do_not_hide_the_weights_of_a_network() -> Non
 def test_runs_are_averaged_into_one_defender(tmp_path: Path) -> None:
     runs, images = [run(tmp_path / "a", 0), run(tmp_path / "b", 1)], some_images()
     each = [Defender.load(folder) for folder in runs]
-    card = merged(runs, tmp_path / "both")
+    (card,) = averaged(runs, tmp_path / "both")
     both = Defender.load(tmp_path / "both")
     torch.testing.assert_close(
         torch.from_numpy(both.scores(images)),
@@ -90,7 +90,7 @@ def test_runs_are_averaged_into_one_defender(tmp_path: Path) -> None:
     assert card.model == average((CONFIG, CONFIG))
     assert [member["seed"] for member in card.training["members"]] == [0, 1]
     assert [member["weights_sha256"] for member in card.training["members"]] == [one.weights_sha256 for one in each]
-    merged(runs, tmp_path / "mirrored", mirrored=True, threshold=0.45)
+    averaged(runs, tmp_path / "mirrored", mirrored=True, threshold=0.45)
     again = Defender.load(tmp_path / "mirrored")
     assert again.threshold == 0.45
     # The label of an image and of its mirror image is the same, since every band has its mirror band.
@@ -99,31 +99,56 @@ def test_runs_are_averaged_into_one_defender(tmp_path: Path) -> None:
     assert Card.read(tmp_path / "mirrored").model == mirror(average((CONFIG, CONFIG)), "crop")
 
 
-def test_only_like_runs_average(tmp_path: Path) -> None:
-    one = run(tmp_path / "a")
-    with pytest.raises(ModelError, match="two runs or more, or of one that is mirrored; got 1"):
-        merged([one], tmp_path / "out")
-    with pytest.raises(ModelError, match=r"its strategy is columns:2, and .*a has columns:3; only like runs average"):
-        merged([one, run(tmp_path / "b", spec="columns:2")], tmp_path / "out")
-    with pytest.raises(ModelError, match=r"its class_names is .*'x'"):
-        merged([one, run(tmp_path / "c", class_names=["a", "b", "x"])], tmp_path / "out")
-    with pytest.raises(ModelError, match="holds no trained defender"):
-        merged([one, tmp_path / "none"], tmp_path / "out")
+def ensemble(folder: Path, seed: int, specs: tuple[str, ...] = ("columns:3", "rows:2")) -> Path:
+    members = [Defender.load(run(folder / "parts" / spec, seed, spec)) for spec in specs]
+    mc.Ensemble(members).save(folder)
+    return folder
+
+
+def test_ensembles_are_averaged_member_by_member(tmp_path: Path) -> None:
+    parts, images = [ensemble(tmp_path / "a", 0), ensemble(tmp_path / "b", 1)], some_images()
+    cards = averaged(parts, tmp_path / "both")
+    assert [str(card.strategy) for card in cards] == ["columns:3", "rows:2"]
+    both, one, other = (mc.Ensemble.load(folder).defenders for folder in (tmp_path / "both", *parts))
+    for k in range(2):
+        expected = (one[k].scores(images) + other[k].scores(images)) / 2
+        torch.testing.assert_close(torch.from_numpy(both[k].scores(images)), torch.from_numpy(expected))
+    averaged(parts[:1], tmp_path / "mirrored", mirrored=True)
+    assert len(mc.Ensemble.load(tmp_path / "mirrored").defenders) == 2
+    with pytest.raises(ModelError, match=r"c has 1 defenders, and .*a has 2"):
+        averaged([parts[0], run(tmp_path / "c")], tmp_path / "out")
+    with pytest.raises(ModelError, match=r"its strategy is rows:3, and .*rows-2 has rows:2"):
+        averaged([parts[0], ensemble(tmp_path / "d", 1, ("columns:3", "rows:3"))], tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_only_like_runs_average(tmp_path: Path) -> None:
+    one, two = run(tmp_path / "a"), run(tmp_path / "two", 1)
+    with pytest.raises(ModelError, match="two runs or more, or of one that is mirrored; got 1"):
+        averaged([one], tmp_path / "out")
+    with pytest.raises(ModelError, match=r"its strategy is columns:2, and .*a has columns:3; only like runs average"):
+        averaged([one, run(tmp_path / "b", spec="columns:2")], tmp_path / "out")
+    with pytest.raises(ModelError, match=r"its class_names is .*'x'"):
+        averaged([one, run(tmp_path / "c", class_names=["a", "b", "x"])], tmp_path / "out")
+    with pytest.raises(ModelError, match="holds neither an ensemble"):
+        averaged([one, tmp_path / "none"], tmp_path / "out")
+    for threshold in (0.0, 1.5, float("nan")):
+        with pytest.raises(ModelError, match="above 0 and at most 1, got"):
+            averaged([one, two], tmp_path / "out", threshold=threshold)
+    assert not (tmp_path / "out").exists()
+    before = (one / "weights.safetensors").read_bytes()
+    with pytest.raises(ModelError, match="a already holds a defender or an ensemble; use another folder"):
+        averaged([one, two], one)
+    assert (one / "weights.safetensors").read_bytes() == before
 
 
 def test_the_command_averages(tmp_path: Path) -> None:
     runs = [str(run(tmp_path / "a", 0)), str(run(tmp_path / "b", 1))]
     said = CliRunner().invoke(app, ["average", *runs, "--mirror", "-o", str(tmp_path / "both"), "--json"])
     assert said.exit_code == 0
-    assert json.loads(said.stdout) == {
-        "run": str(tmp_path / "both"),
-        "networks": 2,
-        "mirrored": True,
-        "threshold": 0.4,
-    }
+    assert json.loads(said.stdout) == {"out": str(tmp_path / "both"), "strategies": ["columns:3"], "networks": 2}
     assert "columns:3: the average of 2 networks" in said.stderr
-    assert Card.read(tmp_path / "both") == merged([Path(one) for one in runs], tmp_path / "c", mirrored=True)
+    assert [Card.read(tmp_path / "both")] == averaged([Path(one) for one in runs], tmp_path / "c", mirrored=True)
     refused = CliRunner().invoke(app, ["average", runs[0], "-o", str(tmp_path / "one")])
     assert refused.exit_code == 2
     assert "an average is made of two runs or more" in refused.stderr

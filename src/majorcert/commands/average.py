@@ -10,8 +10,8 @@ from majorcert.commands.terminal import remark, say_json
 
 
 def average(
-    runs: Annotated[list[Path], typer.Argument(help="Run folders of one strategy, view and data set.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="The folder of the new defender.")],
+    runs: Annotated[list[Path], typer.Argument(help="Runs of one strategy, or ensembles of the same strategies.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The folder of the new defender or ensemble.")],
     mirror: Annotated[
         bool, typer.Option("--mirror", help="Look at each view left to right as well (not for digits or letters).")
     ] = False,
@@ -22,13 +22,14 @@ def average(
 ) -> None:
     """Average the probabilities of several trained networks, so that each ablation casts one, better ballot.
 
-    The result is a defender like any other. It takes as long to vote as its networks together, twice that if mirrored.
+    The result is like any other defender or ensemble. It takes as long to vote as all its networks, mirrored twice that.
 
-    Example: majorcert average runs/seed0 runs/seed1 --mirror -o runs/columns-5
+    Example: majorcert average runs/seed0 runs/seed1 --mirror -o runs/both
     """
-    from majorcert.nets.averaging import merged
+    from majorcert.nets.averaging import averaged
 
-    card = merged(runs, out, mirrored=mirror, threshold=threshold)
-    remark(f"{card.strategy}: the average of {len(runs)} network{'s' if len(runs) > 1 else ''}, in {out}")
+    cards = averaged(runs, out, mirrored=mirror, threshold=threshold)
+    for card in cards:
+        remark(f"{card.strategy}: the average of {len(runs)} network{'s' if len(runs) > 1 else ''}, in {out}")
     if json:
-        say_json({"run": str(out), "networks": len(runs), "mirrored": mirror, "threshold": card.threshold})
+        say_json({"out": str(out), "strategies": [str(card.strategy) for card in cards], "networks": len(runs)})
