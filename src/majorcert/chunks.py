@@ -6,6 +6,7 @@ codecs; links may lead elsewhere. So nothing is decoded but what majorcert itsel
 
 import hashlib
 import json
+import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -16,14 +17,20 @@ from majorcert.intake import MAX_JSON_BYTES, plain_size
 
 MAX_CHUNKS = 2**17
 """Files in one array; a store that declares more is refused before they are listed."""
+MAX_CHUNK_BYTES = 2**30
+"""A chunk is decoded in one piece; a file that declares a larger one is refused before memory is taken."""
 CODECS = (["bytes", "zstd", "crc32c"], ["transpose", "bytes", "zstd", "crc32c"])
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 
 
+def plain(facts: Any) -> Any:
+    """What JSON values are after they were written and read."""
+    return json.loads(json.dumps(facts))
+
+
 def digest(facts: Any) -> str:
-    """SHA-256 of plain JSON values, the same before they are written and after they are read."""
-    plain = json.loads(json.dumps(facts))
-    return hashlib.sha256(json.dumps(plain, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    """SHA-256 of JSON values, the same before they are written and after they are read."""
+    return hashlib.sha256(json.dumps(plain(facts), sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 def layout(name: str, shape: tuple[int, ...], dtype: Any, chunks: tuple[int, ...], codecs: Iterable[Any]) -> str:
@@ -36,6 +43,13 @@ def seal_of(attributes: Mapping[str, Any], arrays: Sequence[str]) -> dict[str, A
     """What tells attributes and arrays that were changed by accident; it is no signature, anyone can make it."""
     names = sorted(arrays)
     return {"arrays": names, "sha256": digest([dict(attributes), names])}
+
+
+def images_per_chunk(wanted: int, shape: tuple[int, ...], item_bytes: int) -> int:
+    """As many as wanted, unless the chunk would be one that is refused when it is read; at least one."""
+    per_image = item_bytes * math.prod(shape[1:])
+    least = max(1, -(-shape[0] // MAX_CHUNKS))
+    return max(1, min(max(wanted, least), shape[0], MAX_CHUNK_BYTES // max(1, per_image)))
 
 
 def made_at(path: str | Path) -> tuple[int, int] | None:

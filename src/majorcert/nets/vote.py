@@ -76,7 +76,7 @@ def vote(
         distance=True,
         chunk=chunk or max(1, min(CHUNK_IMAGES, CHUNK_VIEWS // n_ablations)),
     )
-    step = writer.store.array("labels", "i", 3).chunks[0]
+    step = writer.images_per_chunk
     mine = [images for images in writer.missing() if images.start // step % world_size == rank]
     clock = _Clock(sum(images.stop - images.start for images in mine) * n_ablations, progress)
     pending: deque[Future[None]] = deque()
