@@ -15,11 +15,16 @@ from typing import Any
 from majorcert.errors import StoreError
 from majorcert.intake import MAX_JSON_BYTES, plain_size
 
+FORMAT = "majorcert-evidence"
+VERSION = 1
+SEAL = "seal"
+"""The attribute that says which arrays there are, and the SHA-256 of that and of the other attributes."""
 MAX_CHUNKS = 2**17
 """Files in one array; a store that declares more is refused before they are listed."""
 MAX_CHUNK_BYTES = 2**30
 """A chunk is decoded in one piece; a file that declares a larger one is refused before memory is taken."""
 CODECS = (["bytes", "zstd", "crc32c"], ["transpose", "bytes", "zstd", "crc32c"])
+ZSTD_LEVEL = 9
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 
 
@@ -43,6 +48,17 @@ def seal_of(attributes: Mapping[str, Any], arrays: Sequence[str]) -> dict[str, A
     """What tells attributes and arrays that were changed by accident; it is no signature, anyone can make it."""
     names = sorted(arrays)
     return {"arrays": names, "sha256": digest([dict(attributes), names])}
+
+
+def sealed(attributes: Mapping[str, Any], arrays: Sequence[str]) -> dict[str, Any]:
+    """The attributes of a store of these arrays, with its format and its seal."""
+    described = {**attributes, "format": FORMAT, "version": VERSION}
+    return {**described, SEAL: seal_of(described, arrays)}
+
+
+def unsealed(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """The attributes that were given, without those that `sealed` adds."""
+    return {key: value for key, value in attributes.items() if key not in ("format", "version", SEAL)}
 
 
 def images_per_chunk(wanted: int, shape: tuple[int, ...], item_bytes: int) -> int:

@@ -15,8 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from majorcert.atomic import check_place, replacing
-from majorcert.chunks import images_per_chunk, layout, made_at, plain
-from majorcert.store import UNWRITTEN, ZSTD_LEVEL, Store, explained, sealed
+from majorcert.chunks import ZSTD_LEVEL, images_per_chunk, layout, made_at, plain, sealed, unsealed
+from majorcert.errors import StoreError
+from majorcert.store import UNWRITTEN, Store, explained
 
 Shapes = Mapping[str, tuple[tuple[int, ...], Any]]
 
@@ -34,14 +35,13 @@ class Draft:
     def or_store(cls, path: str | Path, arrays: Shapes, attributes: Mapping[str, Any], chunk: int) -> "Draft | Store":
         """A draft, if all fits in one chunk and nothing is at that path yet; else as Store.create_or_open.
 
-        A place where nothing can be written is refused now.
+        What could not be written, or not be found again as it was given, is refused now.
         """
-        with explained(path, "write"):
-            kept = plain(attributes) == attributes
-        whole = all(
-            shape[0] == images_per_chunk(chunk, shape, np.dtype(dtype).itemsize) for shape, dtype in arrays.values()
-        )
-        if not kept or not whole or "://" in str(path) or os.path.lexists(path):
+        _check_attributes(path, attributes)
+        sizes = [
+            (shape[0], images_per_chunk(chunk, shape, np.dtype(dtype).itemsize)) for shape, dtype in arrays.values()
+        ]
+        if any(n != fitting for n, fitting in sizes) or "://" in str(path) or os.path.lexists(path):
             return Store.create_or_open(path, arrays, attributes, chunk)
         check_place(path)
         return cls(str(path), arrays, attributes, chunk)
@@ -75,6 +75,18 @@ class Draft:
 
     def _store(self) -> Store:
         return Store.create_or_open(self.path, self.arrays, self.attributes, self.chunk)
+
+
+def _check_attributes(path: str | Path, attributes: Mapping[str, Any]) -> None:
+    """A store is continued if its attributes are those that are given, so they must come back as they are."""
+    with explained(path, "write"):
+        kept = unsealed(plain(attributes))
+    changed = [str(key) for key, value in attributes.items() if kept.get(key) != value]
+    if changed:
+        raise StoreError(
+            f"{path}: provenance is plain JSON (lists and no tuples, no NaN) under names other than format, version "
+            f"and seal; {', '.join(changed)} would not be read back as given"
+        )
 
 
 def write_one_chunk(folder: Path, arrays: Mapping[str, npt.NDArray[Any]], attributes: Mapping[str, Any]) -> None:
@@ -115,7 +127,7 @@ def _described(name: str, array: npt.NDArray[Any]) -> dict[str, Any]:
 
 def _packed(array: npt.NDArray[Any]) -> bytes:
     import google_crc32c
-    from numcodecs.zstd import Zstd
+    from numcodecs.zstd import Zstd  # type: ignore[import-untyped]
 
     little = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
     content: bytes = Zstd(level=ZSTD_LEVEL).encode(little)

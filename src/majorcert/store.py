@@ -17,8 +17,12 @@ import numpy.typing as npt
 
 from majorcert.atomic import replacing
 from majorcert.chunks import (
+    FORMAT,
     MAX_CHUNK_BYTES,
     MAX_CHUNKS,
+    SEAL,
+    VERSION,
+    ZSTD_LEVEL,
     check_chunks,
     check_codecs,
     check_folder,
@@ -27,18 +31,15 @@ from majorcert.chunks import (
     layout,
     made_at,
     seal_of,
+    sealed,
+    unsealed,
 )
 from majorcert.errors import StoreError
 from majorcert.intake import check_room, reason
 
-FORMAT = "majorcert-evidence"
-VERSION = 1
 UNWRITTEN = -2
 """What an integer array holds where nothing was written yet; no label has this value."""
-ZSTD_LEVEL = 9
 MAX_IMAGES = 2**24
-SEAL = "seal"
-"""The attribute that says which arrays there are, and the SHA-256 of that and of the other attributes."""
 
 Array = npt.NDArray[Any]
 
@@ -166,9 +167,7 @@ class Store:
 
     @property
     def attributes(self) -> dict[str, Any]:
-        return {
-            key: value for key, value in self.group.attrs.asdict().items() if key not in ("format", "version", SEAL)
-        }
+        return unsealed(self.group.attrs.asdict())
 
     def array(self, name: str, kind: str, n_axes: int) -> Any:
         """The zarr.Array of that name, after its declared type and sizes were checked."""
@@ -277,12 +276,6 @@ def _is_group(path: str | Path) -> bool:
             return False
         raise
     return True
-
-
-def sealed(attributes: Mapping[str, Any], arrays: Sequence[str]) -> dict[str, Any]:
-    """The attributes of a store of these arrays, with its format and its seal."""
-    described = {**attributes, "format": FORMAT, "version": VERSION}
-    return {**described, SEAL: seal_of(described, arrays)}
 
 
 @contextmanager
