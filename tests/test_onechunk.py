@@ -15,7 +15,7 @@ import pytest
 import zarr
 
 import majorcert as mc
-from majorcert import onechunk
+from majorcert import atomic, onechunk
 from majorcert.onechunk import Draft, write_one_chunk
 from majorcert.scores import Scores
 from majorcert.store import Store
@@ -162,21 +162,28 @@ def partly_written(path: Path) -> None:
 
 def raced(path: Path, moment: str, other: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch) -> None:
     """Write a store, while another process puts its own in place before it begins, or before it is done."""
-    writer = opened(path)
+    writer, move = opened(path), atomic._move
+
+    def written_late(*arguments: Any) -> None:
+        monkeypatch.undo()
+        write_one_chunk(*arguments)
+        other(path)
+
+    def moved_late(*arguments: Any) -> None:
+        monkeypatch.undo()
+        other(path)
+        move(*arguments)
+
     if moment == "before the write":
         other(path)
+    elif moment == "before the move":
+        monkeypatch.setattr(onechunk, "write_one_chunk", written_late)
     else:
-
-        def overtaken(*arguments: Any) -> None:
-            monkeypatch.undo()
-            write_one_chunk(*arguments)
-            other(path)
-
-        monkeypatch.setattr(onechunk, "write_one_chunk", overtaken)
+        monkeypatch.setattr(atomic, "_move", moved_late)
     writer.write(slice(0, N), LABELS, None, DISTANCE)
 
 
-MOMENTS = ["before the write", "before the move"]
+MOMENTS = ["before the write", "before the move", "in the move"]
 
 
 @pytest.mark.parametrize("moment", MOMENTS)

@@ -53,7 +53,7 @@ def _beside(target: Path) -> Path:
 def _move(beside: Path, target: Path, first_wins: bool) -> None:
     if target.is_dir() and not beside.is_dir():
         raise StoreError(f"{target}: is a folder, and a file was to be written; give a file name")
-    if not target.is_dir():
+    if first_wins or not target.is_dir():
         try:
             beside.replace(target)
         except OSError:

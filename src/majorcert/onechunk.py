@@ -1,7 +1,7 @@
 """A store whose images fit in one chunk, written in one go: its layout and its content are put in place together.
 
-To lay out a store through Zarr and to write a chunk of it takes as long as a network takes for a third of an image.
-Here its few files are written directly, byte for byte as Zarr writes them.
+To lay out a store through Zarr and to write a chunk of it can take a third of the time that a network takes for an
+image. Here its few files are written directly, byte for byte as Zarr writes them.
 """
 
 import json
@@ -67,7 +67,7 @@ class Draft:
         given = {name: (array.shape, array.dtype) for name, array in arrays.items()}
         if given == {name: (tuple(shape), np.dtype(dtype)) for name, (shape, dtype) in self.arrays.items()}:
             with replacing(self.path, first_wins=True) as beside, explained(self.path, "write"):
-                write_one_chunk(beside, {name: arrays[name] for name in self.arrays}, self.attributes)
+                write_one_chunk(beside, arrays, self.attributes)
                 made = made_at(beside)
             if made_at(self.path) == made:
                 return
