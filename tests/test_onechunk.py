@@ -124,7 +124,8 @@ def test_a_draft_is_for_one_chunk(changes: dict[str, Any], n_chunks: int, tmp_pa
     assert len(writer.missing()) == n_chunks
 
 
-def test_no_images_and_urls_go_through_zarr(tmp_path: Path) -> None:
+def test_no_images_and_urls_go_through_zarr(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     assert isinstance(opened(tmp_path / "e.zarr", n_images=0).store, Store)
     assert isinstance(opened("memory://onechunk/e.zarr").store, Store)
 
