@@ -121,5 +121,7 @@ class BallotsWriter:
 
 
 def _widened(labels: Ints, n_votes: int) -> Ints:
+    if labels.shape[2] == n_votes:
+        return labels
     room = ((0, 0), (0, 0), (0, n_votes - labels.shape[2]))
     return np.pad(labels, room, constant_values=ABSTAIN)
