@@ -24,6 +24,7 @@ CORE = [
     "distance",
     "threshold",
     "store",
+    "onechunk",
     "ballots",
     "scores",
     "windows",

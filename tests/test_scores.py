@@ -33,7 +33,7 @@ def test_halves_become_points_without_rounding(tmp_path: Path) -> None:
 
 
 def test_scores_that_were_never_written_are_refused(tmp_path: Path) -> None:
-    BallotsWriter.open(tmp_path / "e.zarr", n_images=5, n_votes=1, n_classes=2, scores=True, **KIND)
+    BallotsWriter.open(tmp_path / "e.zarr", n_images=5, n_votes=1, n_classes=2, scores=True, chunk=2, **KIND)
     with pytest.raises(mc.StoreError, match="all of them written"):
         Scores.load(tmp_path / "e.zarr")
 

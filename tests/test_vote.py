@@ -182,13 +182,23 @@ def test_the_store_holds_the_ballots_and_where_they_come_from(tmp_path: Path) ->
     assert seen[-1].views_per_second > 0
 
 
-def test_several_processes_write_the_same_store(tmp_path: Path) -> None:
+@pytest.mark.parametrize("chunk", [4, 23])
+def test_several_processes_write_the_same_store(chunk: int, tmp_path: Path) -> None:
     data, found = pictures(23), voter()
-    vote(found, data, tmp_path / "1.zarr", chunk=4)
+    vote(found, data, tmp_path / "1.zarr", chunk=chunk)
     for size in (2, 3):
         for rank in reversed(range(size)):
-            vote(found, data, tmp_path / f"{size}.zarr", chunk=4, rank=rank, world_size=size)
+            vote(found, data, tmp_path / f"{size}.zarr", chunk=chunk, rank=rank, world_size=size)
         assert files(tmp_path / f"{size}.zarr") == files(tmp_path / "1.zarr")
+
+
+@pytest.mark.parametrize("chunk", [4, 23])
+def test_a_place_where_nothing_can_be_written_is_refused_before_any_work(chunk: int, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    seen: list[Progress] = []
+    with pytest.raises(StoreError, match="cannot be written"):
+        vote(voter(), pictures(23), tmp_path / "file" / "e.zarr", chunk=chunk, progress=seen.append)
+    assert seen == []
 
 
 def test_each_process_does_its_own_chunks_whatever_was_done_before(tmp_path: Path) -> None:
@@ -276,6 +286,16 @@ def test_a_full_disk_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert calls[-1] == (20 - 9) * 2 * 8
     vote(voter(), pictures(40), tmp_path / "whole.zarr", chunk=2)
     assert files(tmp_path / "e.zarr") == files(tmp_path / "whole.zarr")
+
+
+def test_a_full_disk_is_told_of_when_there_is_one_chunk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(path: Path, content: bytes) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(StoreError, match=r"No space left on device.*mend the cause, then run the same again"):
+        vote(voter(), pictures(3), tmp_path / "e.zarr")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_another_run_may_not_go_on_with_a_store(tmp_path: Path) -> None:

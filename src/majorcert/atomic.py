@@ -19,7 +19,7 @@ def replacing(path: str | Path, *, first_wins: bool = False) -> Iterator[Path]:
     if "://" in str(path):
         raise StoreError(f"{path}: a URL, where nothing can be put in place as a whole; give a path on this machine")
     target = Path(path)
-    beside = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}.partial")
+    beside = _beside(target)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         yield beside
@@ -35,10 +35,25 @@ def replacing(path: str | Path, *, first_wins: bool = False) -> Iterator[Path]:
                 beside.unlink()
 
 
+def check_place(path: str | Path) -> None:
+    """Make the folders around a path; where nothing can be put, say so now and not when all the work is done."""
+    beside = _beside(Path(path))
+    try:
+        beside.parent.mkdir(parents=True, exist_ok=True)
+        beside.touch(exist_ok=False)
+        beside.unlink()
+    except OSError as error:
+        raise StoreError(f"{path}: cannot be written: {error.strerror or error}") from error
+
+
+def _beside(target: Path) -> Path:
+    return target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}.partial")
+
+
 def _move(beside: Path, target: Path, first_wins: bool) -> None:
     if target.is_dir() and not beside.is_dir():
         raise StoreError(f"{target}: is a folder, and a file was to be written; give a file name")
-    if not target.is_dir():
+    if first_wins or not target.is_dir():
         try:
             beside.replace(target)
         except OSError:

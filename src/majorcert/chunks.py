@@ -6,6 +6,7 @@ codecs; links may lead elsewhere. So nothing is decoded but what majorcert itsel
 
 import hashlib
 import json
+import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -14,16 +15,27 @@ from typing import Any
 from majorcert.errors import StoreError
 from majorcert.intake import MAX_JSON_BYTES, plain_size, reason
 
+FORMAT = "majorcert-evidence"
+VERSION = 1
+SEAL = "seal"
+"""The attribute that says which arrays there are, and the SHA-256 of that and of the other attributes."""
 MAX_CHUNKS = 2**17
 """Files in one array; a store that declares more is refused before they are listed."""
+MAX_CHUNK_BYTES = 2**30
+"""A chunk is decoded in one piece; a file that declares a larger one is refused before memory is taken."""
 CODECS = (["bytes", "zstd", "crc32c"], ["transpose", "bytes", "zstd", "crc32c"])
+ZSTD_LEVEL = 9
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 
 
+def plain(facts: Any) -> Any:
+    """What JSON values are after they were written and read."""
+    return json.loads(json.dumps(facts))
+
+
 def digest(facts: Any) -> str:
-    """SHA-256 of plain JSON values, the same before they are written and after they are read."""
-    plain = json.loads(json.dumps(facts))
-    return hashlib.sha256(json.dumps(plain, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    """SHA-256 of JSON values, the same before they are written and after they are read."""
+    return hashlib.sha256(json.dumps(plain(facts), sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 def layout(name: str, shape: tuple[int, ...], dtype: Any, chunks: tuple[int, ...], codecs: Iterable[Any]) -> str:
@@ -36,6 +48,24 @@ def seal_of(attributes: Mapping[str, Any], arrays: Sequence[str]) -> dict[str, A
     """What tells attributes and arrays that were changed by accident; it is no signature, anyone can make it."""
     names = sorted(arrays)
     return {"arrays": names, "sha256": digest([dict(attributes), names])}
+
+
+def sealed(attributes: Mapping[str, Any], arrays: Sequence[str]) -> dict[str, Any]:
+    """The attributes of a store of these arrays, with its format and its seal."""
+    described = {**attributes, "format": FORMAT, "version": VERSION}
+    return {**described, SEAL: seal_of(described, arrays)}
+
+
+def unsealed(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """The attributes that were given, without those that `sealed` adds."""
+    return {key: value for key, value in attributes.items() if key not in ("format", "version", SEAL)}
+
+
+def images_per_chunk(wanted: int, shape: tuple[int, ...], item_bytes: int) -> int:
+    """As many as wanted, unless the chunk would be one that is refused when it is read; at least one."""
+    per_image = item_bytes * math.prod(shape[1:])
+    least = max(1, -(-shape[0] // MAX_CHUNKS))
+    return max(1, min(max(wanted, least), shape[0], MAX_CHUNK_BYTES // max(1, per_image)))
 
 
 def made_at(path: str | Path) -> tuple[int, int] | None:

@@ -17,27 +17,29 @@ import numpy.typing as npt
 
 from majorcert.atomic import replacing
 from majorcert.chunks import (
+    FORMAT,
+    MAX_CHUNK_BYTES,
     MAX_CHUNKS,
+    SEAL,
+    VERSION,
+    ZSTD_LEVEL,
     check_chunks,
     check_codecs,
     check_folder,
     check_metadata,
+    images_per_chunk,
     layout,
     made_at,
     seal_of,
+    sealed,
+    unsealed,
 )
 from majorcert.errors import StoreError
 from majorcert.intake import check_room, reason
 
-FORMAT = "majorcert-evidence"
-VERSION = 1
 UNWRITTEN = -2
 """What an integer array holds where nothing was written yet; no label has this value."""
-MAX_CHUNK_BYTES = 2**30
-"""A chunk is decoded in one piece; a file that declares a larger one is refused before memory is taken."""
 MAX_IMAGES = 2**24
-SEAL = "seal"
-"""The attribute that says which arrays there are, and the SHA-256 of that and of the other attributes."""
 
 Array = npt.NDArray[Any]
 
@@ -71,17 +73,16 @@ class Store:
         import zarr
         from zarr.codecs import Crc32cCodec, ZstdCodec
 
-        with _explained(path, "write"):
-            described = {**attributes, "format": FORMAT, "version": VERSION}
-            described[SEAL] = seal_of(described, [*arrays, *others])
+        with explained(path, "write"):
+            described = sealed(attributes, [*arrays, *others])
             store = cls(str(path), zarr.create_group(str(path), attributes=described, overwrite=False))
             for name, (shape, dtype) in arrays.items():
                 store.lay_out(
                     name,
                     shape=shape,
                     dtype=dtype,
-                    chunks=(_images_per_chunk(chunk, shape, np.dtype(dtype).itemsize), *shape[1:]),
-                    compressors=[ZstdCodec(level=9), Crc32cCodec()],
+                    chunks=(images_per_chunk(chunk, shape, np.dtype(dtype).itemsize), *shape[1:]),
+                    compressors=[ZstdCodec(level=ZSTD_LEVEL), Crc32cCodec()],
                 )
         return store
 
@@ -128,7 +129,7 @@ class Store:
             with replacing(path, first_wins=True) as beside:
                 cls.create(beside, arrays, attributes, chunk)
         store = cls.open(path, writable=True)
-        with _explained(path, "read"):
+        with explained(path, "read"):
             found = {name: (array.shape, array.dtype) for name, array in store.group.arrays()}
         wanted = {name: (tuple(shape), np.dtype(dtype)) for name, (shape, dtype) in arrays.items()}
         differing = sorted(
@@ -149,7 +150,7 @@ class Store:
         if "://" not in str(path):
             check_folder(path, writable=writable)
         made = made_at(path)
-        with _explained(path, "read"):
+        with explained(path, "read"):
             mode: Any = "r+" if writable else "r"
             group = zarr.open_group(str(path), mode=mode, zarr_format=3, use_consolidated=False)
             attributes: dict[str, Any] = group.attrs.asdict()
@@ -159,16 +160,14 @@ class Store:
         if found[1] != VERSION:
             raise StoreError(f"{path}: evidence of version {found[1]!r}, this majorcert reads version {VERSION}")
         seal = attributes.pop(SEAL, None)
-        with _explained(path, "read"):
+        with explained(path, "read"):
             if seal is not None and seal != seal_of(attributes, seal["arrays"]):
                 raise StoreError(f"{path}: cannot read the evidence store; it is damaged, its attributes were changed")
         return cls(str(path), group, _made=made)
 
     @property
     def attributes(self) -> dict[str, Any]:
-        return {
-            key: value for key, value in self.group.attrs.asdict().items() if key not in ("format", "version", SEAL)
-        }
+        return unsealed(self.group.attrs.asdict())
 
     def array(self, name: str, kind: str, n_axes: int) -> Any:
         """The zarr.Array of that name, after its declared type and sizes were checked."""
@@ -185,7 +184,7 @@ class Store:
     def _checked(self, name: str) -> Any:
         if "://" not in self.path:
             check_metadata(Path(self.path) / name)
-        with _explained(self.path, "read"):
+        with explained(self.path, "read"):
             array = self.group.get(name)
             if array is None or not hasattr(array, "shape"):
                 raise StoreError(f"{self.path}: damaged, its array {name!r} is missing")
@@ -199,7 +198,7 @@ class Store:
                 f"{self.path}: refused, {name!r} declares {n_images} images in {n_chunks} chunks, and at most "
                 f"{MAX_IMAGES} in {MAX_CHUNKS} are read"
             )
-        with _explained(self.path, "read"):
+        with explained(self.path, "read"):
             check_codecs(self.path, name, array)
             empty = array.fill_value == UNWRITTEN if array.dtype.kind == "i" else np.isnan(array.fill_value)
             expected = layout(name, array.shape, array.dtype, array.chunks, array.metadata.codecs)
@@ -211,20 +210,23 @@ class Store:
         seal = self.group.attrs.get(SEAL)
         if seal is not None:
             return name in seal["arrays"]
-        with _explained(self.path, "read"):
+        with explained(self.path, "read"):
             return name in self.group
 
     @property
     def n_images(self) -> int:
         return int(self.array("labels", "i", 3).shape[0])
 
+    @property
+    def images_per_chunk(self) -> int:
+        return int(self.array("labels", "i", 3).chunks[0])
+
     def missing(self) -> list[slice]:
         """The chunks of images that were never written."""
-        labels = self.array("labels", "i", 3)
-        n_images, chunk = labels.shape[0], labels.chunks[0]
+        n_images, chunk = self.n_images, self.images_per_chunk
         parts = [slice(start, min(start + chunk, n_images)) for start in range(0, n_images, chunk)]
-        with _explained(self.path, "read"):
-            if labels.nchunks_initialized == 0:
+        with explained(self.path, "read"):
+            if self.array("labels", "i", 3).nchunks_initialized == 0:
                 return parts
         return [part for part in parts if not self._written(part)]
 
@@ -232,7 +234,7 @@ class Store:
         """Whether a chunk is there, in all arrays; what is damaged is refused, not written again."""
         if self.read("labels", images, kind="i", n_axes=3).flat[0] == UNWRITTEN:
             return False
-        with _explained(self.path, "read"):
+        with explained(self.path, "read"):
             names = [name for name, _ in self.group.arrays()]
         for name in names:
             self.read(name, images, kind="if", n_axes=self._opened(name).ndim)
@@ -246,7 +248,7 @@ class Store:
     def write(self, images: slice, arrays: Mapping[str, Array]) -> None:
         """Write one or several whole chunks. `labels` goes last: where they are, everything is."""
         self.check_unchanged()
-        with _explained(self.path, "write"):
+        with explained(self.path, "write"):
             for name in sorted(arrays, key="labels".__eq__):
                 self._opened(name)[images] = arrays[name]
 
@@ -254,7 +256,7 @@ class Store:
         """A part of an array, as it is on disk."""
         array = self.array(name, kind, n_axes)
         start, stop, _ = images.indices(array.shape[0])
-        with _explained(self.path, "read"):
+        with explained(self.path, "read"):
             per_image = math.prod(array.shape[1:]) * array.dtype.itemsize
             check_room(max(0, stop - start) * per_image, f"{name!r} (read fewer images at a time)")
             if "://" not in self.path and stop > start:
@@ -267,7 +269,7 @@ def _is_group(path: str | Path) -> bool:
     import zarr
 
     try:
-        with _explained(path, "read"):
+        with explained(path, "read"):
             zarr.open_group(str(path), mode="r")
     except StoreError as error:
         if isinstance(error.__cause__, FileNotFoundError):
@@ -276,15 +278,8 @@ def _is_group(path: str | Path) -> bool:
     return True
 
 
-def _images_per_chunk(wanted: int, shape: tuple[int, ...], item_bytes: int) -> int:
-    """As many as wanted, unless the chunk would be one that is refused when it is read."""
-    per_image = item_bytes * int(np.prod(shape[1:], dtype=np.int64))
-    least = max(1, -(-shape[0] // MAX_CHUNKS))
-    return max(1, min(max(wanted, least), shape[0], MAX_CHUNK_BYTES // max(1, per_image)))
-
-
 @contextmanager
-def _explained(path: str | Path, verb: str) -> Iterator[None]:
+def explained(path: str | Path, verb: str) -> Iterator[None]:
     """Whatever Zarr, a codec or the disk complains about becomes one sentence."""
     try:
         yield

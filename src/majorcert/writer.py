@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from majorcert.ballots import ABSTAIN, Ballots
 from majorcert.errors import StoreError
+from majorcert.onechunk import Draft
 from majorcert.plurality import Ints
 from majorcert.store import Store
 from majorcert.strategies import Strategy
@@ -27,7 +28,7 @@ class BallotsWriter:
     ...     writer.write(images, labels_of(images))
     """
 
-    store: Store
+    store: Store | Draft
     template: Ballots
     """no images, but all the facts that each chunk must agree with"""
     n_votes: int
@@ -47,7 +48,10 @@ class BallotsWriter:
         distance: bool = False,
         chunk: int = 512,
     ) -> "BallotsWriter":
-        """Start a store, or go on with one of the very same provenance; `n_votes` is the most labels in one ballot."""
+        """Start a store, or go on with one of the very same provenance; `n_votes` is the most labels in one ballot.
+
+        A new store of a single chunk is put in its place when that is written; until then there is nothing.
+        """
         strategy = read_strategy(strategy) if isinstance(strategy, str) else strategy
         n_ablations = strategy.n_ablations(image_size)
         template = Ballots(
@@ -64,8 +68,12 @@ class BallotsWriter:
             arrays["scores"] = ((n_images, n_ablations, n_classes), np.float16)
         if distance:
             arrays["distance"] = ((n_images, n_ablations), np.float16)
-        store = Store.create_or_open(path, arrays, template.provenance, chunk)
+        store = Draft.or_store(path, arrays, template.provenance, chunk)
         return cls(store, template, n_votes)
+
+    @property
+    def images_per_chunk(self) -> int:
+        return self.store.images_per_chunk
 
     def missing(self) -> list[slice]:
         """The chunks of images that are still to be written, in order."""
@@ -106,13 +114,14 @@ class BallotsWriter:
 
     def _check_chunk(self, images: slice) -> None:
         """A chunk is written whole, so that what is there can be told from what is not."""
-        labels = self.store.array("labels", "i", 3)
-        n_images, chunk = labels.shape[0], labels.chunks[0]
-        whole = slice(images.start, min(images.start + chunk, n_images))
+        chunk = self.images_per_chunk
+        whole = slice(images.start, min(images.start + chunk, self.store.n_images))
         if images.start % chunk or images.step not in (None, 1) or images.stop != whole.stop:
             raise StoreError(f"{self.store.path}: chunks of {chunk} images are written whole, got {images}")
 
 
 def _widened(labels: Ints, n_votes: int) -> Ints:
+    if labels.shape[2] == n_votes:
+        return labels
     room = ((0, 0), (0, 0), (0, n_votes - labels.shape[2]))
     return np.pad(labels, room, constant_values=ABSTAIN)

@@ -7,7 +7,7 @@ follows from its rank alone, so processes need not talk to each other, and one t
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -76,19 +76,21 @@ def vote(
         distance=True,
         chunk=chunk or max(1, min(CHUNK_IMAGES, CHUNK_VIEWS // n_ablations)),
     )
-    step = writer.store.array("labels", "i", 3).chunks[0]
+    step = writer.images_per_chunk
     mine = [images for images in writer.missing() if images.start // step % world_size == rank]
     clock = _Clock(sum(images.stop - images.start for images in mine) * n_ablations, progress)
-    pending: deque[Future[None]] = deque()
+    pending: deque[Callable[[], None]] = deque()
     try:
         with ThreadPoolExecutor(max_workers=1, thread_name_prefix="majorcert-writer") as pool:
             for images in mine:
                 votes = voter.vote(dataset.images[images], keep_scores=scores, progress=clock.advance)
-                pending.append(pool.submit(_fetched(votes, writer, images)))
+                write = _fetched(votes, writer, images)
+                # While the last one is written, nothing is left to be computed.
+                pending.append(write if images == mine[-1] else pool.submit(write).result)
                 while len(pending) > PENDING:
-                    pending.popleft().result()
+                    pending.popleft()()
             while pending:
-                pending.popleft().result()
+                pending.popleft()()
     except StoreError as error:
         raise StoreError(f"{error}; all finished chunks are kept: mend the cause, then run the same again") from error
 
