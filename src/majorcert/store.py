@@ -287,6 +287,4 @@ def explained(path: str | Path, verb: str) -> Iterator[None]:
         raise
     except Exception as error:
         hint = "" if verb == "write" else "; it is damaged, incomplete or not majorcert evidence"
-        raise StoreError(
-            f"{path}: cannot {verb} the evidence store{hint} ({type(error).__name__}: {reason(error)})"
-        ) from error
+        raise StoreError(f"{path}: cannot {verb} the evidence store{hint} ({reason(error)})") from error

@@ -22,7 +22,7 @@ def average(
 ) -> None:
     """Average the probabilities of several trained networks, so that each ablation casts one, better ballot.
 
-    The result is like any other defender or ensemble. It takes as long to vote as all its networks, mirrored twice that.
+    The result is like any other defender or ensemble. It votes for as long as all its networks do, mirrored twice.
 
     Example: majorcert average runs/seed0 runs/seed1 --mirror -o runs/both
     """
