@@ -1,6 +1,7 @@
 """Networks that are a mean: what they see, what they say, and the defenders made of them."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from majorcert.nets.card import Card
 from majorcert.nets.defender import Defender
 from majorcert.nets.folded import folded
 from majorcert.nets.mean import mirrored
-from majorcert.nets.models import ModelConfig, average, build, check_weights, mirror
+from majorcert.nets.models import ModelConfig, average, build, check, check_weights, mirror
 from majorcert.nets.views import VIEWS, Cutter, View, in_channels
 
 SIZE = (6, 9)
@@ -63,12 +64,43 @@ def test_a_mirror_is_the_mean_of_both_looks(view: View) -> None:
 
 def test_a_mirror_has_one_member_of_its_own_kind() -> None:
     for members in ((), (CONFIG, CONFIG)):
-        with pytest.raises(ModelError, match=f"a mirror just one; got {len(members)}"):
+        with pytest.raises(ModelError, match=f"a mirror just one, got {len(members)}; `majorcert average` makes them"):
             build(ModelConfig("mirror:crop", 5, 3, members=members))
     with pytest.raises(ModelError, match="expected 5 channels and 4 classes"):
         build(ModelConfig("mirror:crop", 5, 4, members=(CONFIG,)))
     with pytest.raises(ModelError, match="there is no model 'mirror:round'"):
         build(ModelConfig("mirror:round", 5, 3, members=(CONFIG,)))
+
+
+def test_a_tower_of_mirrors_is_refused() -> None:
+    tower = CONFIG
+    for _ in range(9):
+        tower = mirror(tower, "crop")
+    check(tower)
+    with pytest.raises(ModelError, match="looks at a view at most 1000 times, got 1024"):
+        check(mirror(tower, "crop"))
+
+
+def test_a_mirror_is_for_the_view_of_its_defender(tmp_path: Path) -> None:
+    canvas = ModelConfig("small", 6, 3, width=4)
+    for view, config in (("canvas", mirror(canvas, "crop")), ("crop", average((mirror(CONFIG, "canvas"),)))):
+        facts: dict[str, Any] = {"image_size": SIZE, "channels": 3, "config": config}
+        with pytest.raises(ModelError, match=f"a {view} view is mirrored by 'mirror:{view}'"):
+            Defender(build(config), "columns:3", view, 0.3, **facts)  # type: ignore[arg-type]
+
+
+def test_evidence_says_which_function_of_the_weights_voted() -> None:
+    """A mirror of a network, an average of it alone, and other strides: the same weights, other ballots."""
+    images, kinds = (
+        some_images(),
+        [mirror(CONFIG, "crop"), average((CONFIG,)), average((replace(CONFIG, strides=(1, 1)),))],
+    )
+    found = []
+    for kind in kinds:
+        torch.manual_seed(0)
+        found.append(Defender(build(kind), "columns:3", "crop", 0.3, image_size=SIZE, config=kind).ballots(images))
+    assert len({each.provenance["weights_sha256"] for each in found}) == 1
+    assert len({each.provenance["network_sha256"] for each in found}) == 3
 
 
 def test_members_that_are_not_used_do_not_hide_the_weights_of_a_network() -> None:
@@ -115,6 +147,14 @@ def test_ensembles_are_averaged_member_by_member(tmp_path: Path) -> None:
         torch.testing.assert_close(torch.from_numpy(both[k].scores(images)), torch.from_numpy(expected))
     averaged(parts[:1], tmp_path / "mirrored", mirrored=True)
     assert len(mc.Ensemble.load(tmp_path / "mirrored").defenders) == 2
+    half = ensemble(tmp_path / "half", 2)
+    (half / "ensemble.json").unlink()
+    before = (half / "rows-2" / "weights.safetensors").read_bytes()
+    with pytest.raises(ModelError, match="columns-3 already holds a training run"):
+        averaged(parts, half)
+    assert (half / "rows-2" / "weights.safetensors").read_bytes() == before
+    with pytest.raises(ModelError, match="both already holds an ensemble"):
+        averaged(parts, tmp_path / "both")
     with pytest.raises(ModelError, match=r"c has 1 defenders, and .*a has 2"):
         averaged([parts[0], run(tmp_path / "c")], tmp_path / "out")
     with pytest.raises(ModelError, match=r"its strategy is rows:3, and .*rows-2 has rows:2"):
@@ -130,16 +170,22 @@ def test_only_like_runs_average(tmp_path: Path) -> None:
         averaged([one, run(tmp_path / "b", spec="columns:2")], tmp_path / "out")
     with pytest.raises(ModelError, match=r"its class_names is .*'x'"):
         averaged([one, run(tmp_path / "c", class_names=["a", "b", "x"])], tmp_path / "out")
-    with pytest.raises(ModelError, match="holds neither an ensemble"):
+    with pytest.raises(ModelError, match=r"there is no folder .*none"):
         averaged([one, tmp_path / "none"], tmp_path / "out")
     for threshold in (0.0, 1.5, float("nan")):
         with pytest.raises(ModelError, match="above 0 and at most 1, got"):
             averaged([one, two], tmp_path / "out", threshold=threshold)
     assert not (tmp_path / "out").exists()
     before = (one / "weights.safetensors").read_bytes()
-    with pytest.raises(ModelError, match="a already holds a defender or an ensemble; use another folder"):
+    with pytest.raises(ModelError, match="a already holds a training run"):
         averaged([one, two], one)
     assert (one / "weights.safetensors").read_bytes() == before
+    (tmp_path / "file").touch()
+    with pytest.raises(ModelError, match="file: cannot be the folder of a run, it is a file"):
+        averaged([one, two], tmp_path / "file")
+    averaged([one, two], tmp_path / "mirrored", mirrored=True)
+    with pytest.raises(ModelError, match="mirrored is mirrored already"):
+        averaged([tmp_path / "mirrored"], tmp_path / "out", mirrored=True)
 
 
 def test_the_command_averages(tmp_path: Path) -> None:

@@ -139,7 +139,7 @@ def test_senseless_configurations_are_refused(config: ModelConfig, message: str)
         ({"name": "small"}, "cannot read the model configuration"),
         ({"name": "small", "in_channels": 1, "n_classes": 2, "depth": 3}, r"unknown fields \['depth'\]"),
         ({"name": "resnet", "in_channels": 1, "n_classes": 2, "blocks": "ab"}, "cannot read the model configuration"),
-        ({"name": "resnet", "in_channels": 1, "n_classes": 2, "members": [1]}, "cannot read the model configuration"),
+        ({"name": "resnet", "in_channels": 1, "n_classes": 2, "members": [1]}, "each of its members, is a JSON object"),
     ],
 )
 def test_unreadable_configurations_are_refused(raw: dict[str, object], message: str) -> None:

@@ -15,7 +15,7 @@ import pytest
 import zarr
 
 import majorcert as mc
-from majorcert import atomic, onechunk
+from majorcert import atomic, chunks, onechunk, store
 from majorcert.onechunk import Draft, write_one_chunk
 from majorcert.scores import Scores
 from majorcert.store import Store
@@ -124,6 +124,23 @@ def test_a_draft_is_for_one_chunk(changes: dict[str, Any], n_chunks: int, tmp_pa
     assert len(writer.missing()) == n_chunks
 
 
+def test_what_would_not_be_read_again_is_refused_before_any_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, limit, n_images in (("MAX_IMAGES", N - 1, N), ("MAX_CHUNK_BYTES", 3, 1)):
+        for module in (onechunk, store, chunks):
+            monkeypatch.setattr(module, name, limit, raising=False)
+        with pytest.raises(mc.StoreError, match="refused, 'labels' declares"):
+            opened(tmp_path / name, n_images=n_images).missing()
+        monkeypatch.undo()
+
+
+@pytest.mark.parametrize("path", ["", "a\0b"])
+def test_a_path_that_names_nothing_is_refused(path: str) -> None:
+    with pytest.raises(mc.StoreError, match=r"has no name|cannot be written"):
+        opened(path)
+
+
 def test_no_images_and_urls_go_through_zarr(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert isinstance(opened(tmp_path / "e.zarr", n_images=0).store, Store)
@@ -138,7 +155,15 @@ def test_scores_may_be_left_away_as_through_zarr(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "provenance", [{"size": (1, 2)}, {"loss": float("nan")}, {1: "one"}, {"version": "2.1"}, {"weights": object()}]
+    "provenance",
+    [
+        {"size": (1, 2)},
+        {"loss": float("nan")},
+        {"loss": float("inf")},
+        {1: "one"},
+        {"version": "2.1"},
+        {"weights": object()},
+    ],
 )
 def test_provenance_that_would_not_come_back_is_refused_at_once(provenance: dict[Any, Any], tmp_path: Path) -> None:
     for chunk in (N, 2):

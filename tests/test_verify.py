@@ -422,6 +422,16 @@ def test_votes_at_the_threshold_may_differ_and_are_counted() -> None:
     assert [each.what for each in check.differences] == ["the ballot of ablation 2 of columns:1"]
 
 
+def test_a_ballot_for_the_top_label_has_one_label() -> None:
+    """A forger who deletes the votes of rivals must not pass for rounding: the top score is always at the top."""
+    scores = np.array([[[0.7, 0.2, 0.1], [0.2, 0.7, 0.1]] * 2])
+    for ballot in ([1, -1], [-1, -1], [0, 1]):
+        labels = [[[0, -1], ballot] * 2]
+        evidence = mc.Ballots(labels, strategy="columns:1", image_size=(1, 4), n_classes=3)
+        check, n_near = verify.check_ballots(evidence, [0], scores, None, near=1e-3, excess=EXCESS)
+        assert (len(check.differences), n_near) == (0 if ballot == [1, -1] else 1, 0)
+
+
 @pytest.mark.parametrize(("threshold", "true"), [(0.3, 0.1), (None, 0.25)])
 def test_a_distance_that_the_scores_do_not_bear_out_is_caught(threshold: float | None, true: float) -> None:
     scores = np.array([[[0.7, 0.2, 0.1]] * 4])
@@ -488,8 +498,18 @@ def test_an_honest_vote_passes(studio: Path, tmp_path: Path) -> None:
     table = passes(verdict, evidence, tmp_path, *origin(studio))
     assert "hash of the images\t3\t0" in table
     assert f"ballots of blocks:3\t{64 * 20}\t0" in table
-    assert "weights of columns:2\t7\t0" in table
+    assert "weights of columns:2\t8\t0" in table
     assert "ballots changed by rounding alone\t0\tallowed" in table
+
+
+def test_the_network_is_the_one_on_record_where_there_is_one(studio: Path, tmp_path: Path) -> None:
+    for record, outcome in (({}, passes), ({"network_sha256": "other"}, fails)):
+        evidence = voted(studio)
+        origins = {key: value for key, value in evidence[1].provenance.items() if key != "network_sha256"}
+        about: dict[str, Any] = {"strategy": "columns:2", "image_size": (8, 8), "n_classes": N_CLASSES}
+        evidence[1] = mc.Ballots(evidence[1].labels, provenance={**origins, **record}, **about)
+        said = outcome(mc.majorcert(evidence, PATCH), evidence, tmp_path, *origin(studio))
+        assert ("network_sha256 of evidence 2, as of" in said) == (outcome is fails)
 
 
 def test_weights_are_paired_with_their_evidence(studio: Path, tmp_path: Path) -> None:
@@ -587,4 +607,4 @@ def test_images_that_were_not_voted_on_are_caught(studio: Path, tmp_path: Path) 
         evidence[1].labels, strategy="columns:2", image_size=(8, 8), n_classes=N_CLASSES, images=np.arange(20) + 7
     )
     said = fails(verdict, evidence, tmp_path, "--images", studio / "data.npz")
-    assert "image that was voted on: expected one of 20, from 0 on, found 26" in said
+    assert "image that was voted on: expected one of 20, from 0 on, found 20" in said

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -337,6 +338,13 @@ def test_settings_that_make_no_sense_are_refused() -> None:
 def test_cuda_where_there_is_none_is_refused() -> None:
     with pytest.raises(ModelError, match="torch sees 0 CUDA devices; use 'cpu'"):
         voter(device="cuda")
+
+
+def test_a_store_is_not_continued_by_a_compiled_network(tmp_path: Path) -> None:
+    """A compiled network rounds differently, and the store would be a mixture."""
+    vote(voter(), pictures(4), tmp_path / "e.zarr", rank=0, world_size=2, chunk=2)
+    with pytest.raises(StoreError, match=r"holds other evidence .differs in compiled.;"):
+        vote(replace(voter(), compiled=True), pictures(4), tmp_path / "e.zarr", rank=1, world_size=2, chunk=2)
 
 
 def test_reduced_precision_is_recorded_and_close() -> None:

@@ -7,6 +7,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from majorcert.errors import StoreError
+from majorcert.intake import reason
 
 
 @contextmanager
@@ -42,11 +43,13 @@ def check_place(path: str | Path) -> None:
         beside.parent.mkdir(parents=True, exist_ok=True)
         beside.touch(exist_ok=False)
         beside.unlink()
-    except OSError as error:
-        raise StoreError(f"{path}: cannot be written: {error.strerror or error}") from error
+    except (OSError, ValueError) as error:
+        raise StoreError(f"{path}: cannot be written: {reason(error)}") from error
 
 
 def _beside(target: Path) -> Path:
+    if not target.name:
+        raise StoreError(f"{target}: has no name that a file or folder could be given; use another path")
     return target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}.partial")
 
 

@@ -30,7 +30,7 @@ ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 
 def plain(facts: Any) -> Any:
     """What JSON values are after they were written and read."""
-    return json.loads(json.dumps(facts))
+    return json.loads(json.dumps(facts, allow_nan=False))
 
 
 def digest(facts: Any) -> str:

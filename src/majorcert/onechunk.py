@@ -5,6 +5,7 @@ image. Here its few files are written directly, byte for byte as Zarr writes the
 """
 
 import json
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from majorcert.atomic import check_place, replacing
-from majorcert.chunks import ZSTD_LEVEL, images_per_chunk, layout, made_at, plain, sealed, unsealed
+from majorcert.chunks import MAX_CHUNK_BYTES, ZSTD_LEVEL, images_per_chunk, layout, made_at, plain, sealed, unsealed
 from majorcert.errors import StoreError
-from majorcert.store import UNWRITTEN, Store, explained
+from majorcert.store import MAX_IMAGES, UNWRITTEN, Store, explained
 
 Shapes = Mapping[str, tuple[tuple[int, ...], Any]]
 
@@ -38,10 +39,8 @@ class Draft:
         What could not be written, or not be found again as it was given, is refused now.
         """
         _check_attributes(path, attributes)
-        sizes = [
-            (shape[0], images_per_chunk(chunk, shape, np.dtype(dtype).itemsize)) for shape, dtype in arrays.values()
-        ]
-        if any(n != fitting for n, fitting in sizes) or "://" in str(path) or os.path.lexists(path):
+        fitting = all(_fits(shape, np.dtype(dtype).itemsize, chunk) for shape, dtype in arrays.values())
+        if not fitting or "://" in str(path) or os.path.lexists(path):
             return Store.create_or_open(path, arrays, attributes, chunk)
         check_place(path)
         return cls(str(path), arrays, attributes, chunk)
@@ -75,6 +74,12 @@ class Draft:
 
     def _store(self) -> Store:
         return Store.create_or_open(self.path, self.arrays, self.attributes, self.chunk)
+
+
+def _fits(shape: tuple[int, ...], item_bytes: int, chunk: int) -> bool:
+    """Whether all images are one chunk, and such a one as is read again."""
+    allowed = shape[0] <= MAX_IMAGES and math.prod(shape) * item_bytes <= MAX_CHUNK_BYTES
+    return allowed and images_per_chunk(chunk, shape, item_bytes) == shape[0]
 
 
 def _check_attributes(path: str | Path, attributes: Mapping[str, Any]) -> None:

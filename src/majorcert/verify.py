@@ -122,10 +122,10 @@ def check_ballots(
 ) -> tuple[Check, int]:
     """Compare recorded ballots with (rows, ablations, classes) scores; also how many differ by rounding alone.
 
-    That is so where all labels in question are within `near` of the threshold, or of the top score where that decides.
-    The threshold is the number that the scores were compared with. A recorded distance may be more than the scores say
-    by no more than `excess`, and that of a ballot that differs no more than `excess` in all; less is no fault, it only
-    makes more ballots fragile.
+    That is so where all labels in question are within `near` of the threshold, or of the top score where that decides;
+    there a ballot has one label. The threshold is the number that the scores were compared with. A recorded distance
+    may be more than the scores say by no more than `excess`, and that of a ballot that differs no more than `excess` in
+    all; less is no fault, it only makes more ballots fragile.
     """
     differences, n_near, n_ballots = [], 0, 0
     for row, views in zip(rows, scores.tolist(), strict=True):
@@ -137,7 +137,8 @@ def check_ballots(
             said = frozenset([min(said)]) if threshold is None else said
             most = excess + (distance_of(view, threshold) if said == recorded else 0.0)
             n_ballots += 1
-            if not all(abs(view[label] - edge) <= near for label in said ^ recorded):
+            unfit = threshold is None and len(recorded) != 1  # the top label alone is one label, whatever the scores
+            if unfit or not all(abs(view[label] - edge) <= near for label in said ^ recorded):
                 wrong.append((f"the ballot of ablation {number}", sorted(said), sorted(recorded)))
             elif far > most:
                 wrong.append((f"the distance of ablation {number}", f"at most {most:.4g}", far))

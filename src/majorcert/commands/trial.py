@@ -91,7 +91,10 @@ class Trial:
             **asdict(self.effort),
             "strategies": [str(defender.strategy) for defender in self.ensemble.defenders],
             "thresholds": [defender.threshold for defender in self.ensemble.defenders],
-            "weights_sha256": [defender.weights_sha256 for defender in self.ensemble.defenders],
+            **{
+                name: [defender.fingerprints()[name] for defender in self.ensemble.defenders]
+                for name in ("weights_sha256", "network_sha256")
+            },
             "images_sha256": self.images.sha256(),
             "device": self.device,
             "precision": self.precision,

@@ -20,6 +20,8 @@ from majorcert.verify import verify as verify_verdict
 SHOWN = 20
 """So many differences are written out; the table counts them all."""
 SEVERAL = ("--evidence", "--weights")
+RECENT = ("network_sha256",)
+"""What older evidence does not say."""
 
 
 class SeveralValues(TyperCommand):
@@ -114,7 +116,7 @@ def _number(sample: str) -> int | None:
 
 
 def _defenders(runs: list[str], stores: list[Ballots], device: str, precision: str | None) -> list[tuple[Path, Any]]:
-    """The networks that are said to have voted, in the precision in which they did."""
+    """The networks that are said to have voted, in the precision in which they did, and compiled if they were."""
     from majorcert.nets.defender import Defender
     from majorcert.nets.ensemble_file import member_folders, resolved
 
@@ -125,7 +127,8 @@ def _defenders(runs: list[str], stores: list[Ballots], device: str, precision: s
     for folder, store in zip(_paired(folders, stores), stores, strict=True):
         recorded: Any = store.provenance.get("precision")
         kind: Any = precision or (recorded if recorded in ("float32", "bfloat16") else None)
-        found.append((folder, Defender.load(folder, device=device, precision=kind)))
+        compiled = store.provenance.get("compiled") is True
+        found.append((folder, Defender.load(folder, device=device, precision=kind, compiled=compiled)))
     return found
 
 
@@ -181,6 +184,7 @@ def _network(place: int, folder: Path, defender: Any, store: Ballots) -> Check:
         raise EvidenceError(f"{folder}: its weights cannot be read ({error.strerror})") from None
     facts = {
         "weights_sha256": fingerprint,
+        "network_sha256": defender.card.network_sha256,
         "strategy": str(defender.strategy),
         "view": defender.view,
         "threshold": defender.threshold,
@@ -191,7 +195,7 @@ def _network(place: int, folder: Path, defender: Any, store: Ballots) -> Check:
     differences = [
         Difference(f"{key} of evidence {place}, as of {folder}", fact, store.provenance.get(key))
         for key, fact in facts.items()
-        if store.provenance.get(key) != fact
+        if store.provenance.get(key, fact if key in RECENT else None) != fact
     ]
     return Check(f"weights of {store.strategy}", len(facts), tuple(differences))
 

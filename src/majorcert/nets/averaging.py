@@ -5,10 +5,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from majorcert.errors import ModelError
-from majorcert.nets.card import CARD, Card
-from majorcert.nets.ensemble_file import NAME, member_folders, write_members
+from majorcert.nets.card import Card, new_folder
+from majorcert.nets.ensemble_file import NAME, member_folders, resolved, write_members
 from majorcert.nets.mean import Average, Mirror
-from majorcert.nets.models import average, mirror
+from majorcert.nets.models import average, mirror, mirrors_in
 
 ALIKE = ("strategy", "view", "image_size", "channels", "class_names")
 """What the cards of networks that are averaged agree in."""
@@ -23,17 +23,20 @@ def averaged(runs: Sequence[Path], out: Path, *, mirrored: bool = False, thresho
     """
     if not runs or (len(runs) == 1 and not mirrored):
         raise ModelError(f"an average is made of two runs or more, or of one that is mirrored; got {len(runs)}")
-    if any((out / name).exists() for name in (CARD, NAME)):
-        raise ModelError(f"{out} already holds a defender or an ensemble; use another folder")
+    if (out / NAME).exists():
+        raise ModelError(f"{out} already holds an ensemble; use another folder")
     if threshold is not None and not 0 < threshold <= 1:
         raise ModelError(f"the threshold is above 0 and at most 1, got {threshold}")
+    runs = [resolved(run) for run in runs]
     members = [member_folders(run) for run in runs]
     for run, folders in zip(runs, members, strict=True):
         if len(folders) != len(members[0]):
             raise ModelError(f"{run} has {len(folders)} defenders, and {runs[0]} has {len(members[0])}")
     groups = list(zip(*members, strict=True))
-    cards = [_alike(group) for group in groups]
+    cards = [_alike(group, mirrored) for group in groups]
     places = [out / group[0].name for group in groups] if (runs[0] / NAME).is_file() else [out]
+    for place in places:
+        new_folder(place)
     written = [
         _merge(group, kinds, place, mirrored, threshold)
         for group, kinds, place in zip(groups, cards, places, strict=True)
@@ -43,7 +46,7 @@ def averaged(runs: Sequence[Path], out: Path, *, mirrored: bool = False, thresho
     return written
 
 
-def _alike(runs: Sequence[Path]) -> list[Card]:
+def _alike(runs: Sequence[Path], mirrored: bool) -> list[Card]:
     """The cards of these runs, which must be of one kind."""
     cards = [Card.read(run) for run in runs]
     for run, card in zip(runs, cards, strict=True):
@@ -51,6 +54,8 @@ def _alike(runs: Sequence[Path]) -> list[Card]:
             expected, got = getattr(cards[0], fact), getattr(card, fact)
             if str(got) != str(expected):
                 raise ModelError(f"{run}: its {fact} is {got}, and {runs[0]} has {expected}; only like runs average")
+        if mirrored and mirrors_in(card.model):
+            raise ModelError(f"{run} is mirrored already, and a second mirror would change nothing")
     return cards
 
 

@@ -11,10 +11,11 @@ from safetensors.torch import load
 from torch import Tensor, nn
 
 from majorcert.ballots import checked_size
+from majorcert.chunks import digest
 from majorcert.errors import MajorcertError, ModelError
 from majorcert.intake import read_bytes, read_json, reason
-from majorcert.nets.checkpoint import write_json, write_tensors
-from majorcert.nets.models import ModelConfig, build, check_weights
+from majorcert.nets.checkpoint import CHECKPOINT, write_json, write_tensors
+from majorcert.nets.models import ModelConfig, build, check_weights, mirrors_in
 from majorcert.nets.views import VIEWS, View, in_channels
 from majorcert.strategies import Strategy
 from majorcert.strategies import strategy as read_strategy
@@ -24,6 +25,22 @@ FORMAT = "majorcert-defender"
 WEIGHTS = "weights.safetensors"
 CARD = "defender.json"
 MAX_WEIGHTS_BYTES = 2**35
+
+
+def new_folder(folder: Path) -> None:
+    """Make the folder of a run; one that holds a run already is refused."""
+    if any((folder / name).exists() for name in (CHECKPOINT, CARD)):
+        raise ModelError(f"{folder} already holds a training run; resume it or use another directory")
+    make_folder(folder)
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder, if it is not there yet."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        said = "it is a file" if folder.is_file() else error.strerror
+        raise ModelError(f"{folder}: cannot be the folder of a run, {said}; give another one") from None
 
 
 @dataclass(frozen=True)
@@ -50,11 +67,18 @@ class Card:
                 f"a {self.view} view of {self.channels} channels and {len(self.class_names)} classes needs a network "
                 f"of {expected[0]} input channels and {expected[1]} classes, got {got[0]} and {got[1]}"
             )
+        if mirrors_in(self.model) - {f"mirror:{self.view}"}:
+            raise ModelError(f"a {self.view} view is mirrored by 'mirror:{self.view}', got {mirrors_in(self.model)}")
         self.strategy.visible(checked_size(self.image_size))
+
+    @property
+    def network_sha256(self) -> str:
+        """Fingerprint of the network's configuration: with that of the weights, it says which function this is."""
+        return digest(self.model.to_json())
 
     def write(self, run_dir: Path, weights: Mapping[str, Tensor]) -> "Card":
         """Write the weights and the card; returns the card with the weights' fingerprint."""
-        run_dir.mkdir(parents=True, exist_ok=True)
+        make_folder(run_dir)
         card = replace(self, weights_sha256=write_tensors(run_dir / WEIGHTS, weights))
         write_json(
             run_dir / CARD,

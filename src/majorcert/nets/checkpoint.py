@@ -19,7 +19,7 @@ from majorcert.intake import parse_json, plain_size, reason
 FORMAT = "majorcert-checkpoint"
 VERSION = 2
 """1 had no fingerprint."""
-NAME = "checkpoint"
+CHECKPOINT = "checkpoint.safetensors"
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,13 +42,13 @@ class Checkpoint:
         header = {"format": FORMAT, "version": VERSION, **progress, "about": self.about}
         text = json.dumps(header)
         metadata = {FORMAT: text, "sha256": _fingerprint(text, self.tensors)}
-        write_tensors(run_dir / f"{NAME}.safetensors", self.tensors, metadata)
-        write_json(run_dir / f"{NAME}.json", header)
+        write_tensors(run_dir / CHECKPOINT, self.tensors, metadata)
+        write_json((run_dir / CHECKPOINT).with_suffix(".json"), header)
 
     @classmethod
     def read(cls, run_dir: Path, about: Mapping[str, Any]) -> "Checkpoint | None":
         """The checkpoint in a run directory, None if there is none; it must be one of this very run."""
-        path = run_dir / f"{NAME}.safetensors"
+        path = run_dir / CHECKPOINT
         if not path.exists():
             return None
         tensors, metadata = read_tensors(path)

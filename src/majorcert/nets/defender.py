@@ -123,6 +123,13 @@ class Defender:
         tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in self.model.state_dict().items()}
         return hashlib.sha256(safetensors.torch.save(tensors)).hexdigest()
 
+    def fingerprints(self) -> dict[str, str | None]:
+        """What tells this network from any other: its weights, and how they are put together."""
+        return {
+            "weights_sha256": self.weights_sha256,
+            "network_sha256": None if self.card is None else self.card.network_sha256,
+        }
+
     def scores(self, images: Images) -> npt.NDArray[np.float32]:
         """(images, ablations, classes) the probabilities that the network gives to each view."""
         return self._cast(self._tensor(images), "scores")[0]
@@ -142,7 +149,7 @@ class Defender:
             provenance={
                 **self.voter.facts(),
                 "class_names": list(self.class_names),
-                "weights_sha256": self.weights_sha256,
+                **self.fingerprints(),
                 "images_sha256": sha256(tensor),
             },
             distance=distance,
@@ -180,7 +187,7 @@ class Defender:
                 f"{dataset.name} has the classes {_few(dataset.class_names)}, the defender was made for "
                 f"{_few(self.class_names)}"
             )
-        vote(self.voter, dataset, path, origin={"weights_sha256": self.weights_sha256}, **options)
+        vote(self.voter, dataset, path, origin=self.fingerprints(), **options)
 
     def save(self, folder: str | Path, *, half: bool = False) -> None:
         """Write weights.safetensors and defender.json, which rebuild this defender.

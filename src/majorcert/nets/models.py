@@ -13,11 +13,14 @@ from typing import Any
 from torch import Tensor, nn
 
 from majorcert.errors import ModelError
+from majorcert.intake import reason
 from majorcert.nets.mean import Average, Mirror
 from majorcert.nets.resnet import Stride, n_resnet_weights, resnet
 from majorcert.nets.views import VIEWS, View
 
 MAX_BLOCKS = 1000
+MAX_PASSES = 1000
+"""Of plain networks for one view: mirrors in mirrors double them."""
 MIRRORS = tuple(f"mirror:{view}" for view in VIEWS)
 
 
@@ -41,6 +44,8 @@ class ModelConfig:
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> "ModelConfig":
         """Read what `to_json` wrote; an unknown or missing field is refused."""
+        if not isinstance(raw, Mapping):
+            raise ModelError("the model configuration, and each of its members, is a JSON object")
         unknown = sorted(set(raw) - {field.name for field in fields(cls)})
         if unknown:
             raise ModelError(f"the model configuration has unknown fields {unknown}; is it from a newer version?")
@@ -54,7 +59,7 @@ class ModelConfig:
                 }
             )
         except (TypeError, ValueError, OverflowError) as error:
-            raise ModelError(f"cannot read the model configuration: {error}") from None
+            raise ModelError(f"cannot read the model configuration: {reason(error)}") from None
 
 
 def check(config: ModelConfig) -> None:
@@ -68,6 +73,8 @@ def check(config: ModelConfig) -> None:
         raise ModelError(f"a network has at most {MAX_BLOCKS} blocks, and an average as many members")
     for member in config.members:
         check(member)
+    if n_passes(config) > MAX_PASSES:
+        raise ModelError(f"a network looks at a view at most {MAX_PASSES} times, got {n_passes(config)}")
 
 
 def build(config: ModelConfig) -> nn.Module:
@@ -92,7 +99,18 @@ def build(config: ModelConfig) -> nn.Module:
         return Mirror(build(member), crop=config.name == "mirror:crop")
     if config.name.startswith("timm:"):
         return _timm(config)
-    raise ModelError(f"there is no model {config.name!r}; use 'resnet', 'small', 'timm:<name>', 'average' or 'mirror'")
+    raise ModelError(f"there is no model {config.name!r}; use 'resnet', 'small' or 'timm:<name>'")
+
+
+def n_passes(config: ModelConfig) -> int:
+    """How many plain networks a view goes through, or how often through one."""
+    inner = sum(n_passes(member) for member in config.members)
+    return inner if config.name == "average" else 2 * inner if config.name in MIRRORS else 1
+
+
+def mirrors_in(config: ModelConfig) -> set[str]:
+    """The names of the mirrors in a configuration and in its members."""
+    return {name for member in config.members for name in mirrors_in(member)} | ({config.name} & set(MIRRORS))
 
 
 def n_weights(config: ModelConfig) -> int:
@@ -147,7 +165,10 @@ def _checked_members(config: ModelConfig) -> tuple[ModelConfig, ...]:
                 f"channels and {config.n_classes} classes, got {member.in_channels} and {member.n_classes}"
             )
     if not config.members or (config.name in MIRRORS and len(config.members) > 1):
-        raise ModelError(f"an average needs at least one member network, a mirror just one; got {len(config.members)}")
+        raise ModelError(
+            f"an average needs at least one member network, a mirror just one, got {len(config.members)}; "
+            "`majorcert average` makes them of trained networks"
+        )
     return config.members
 
 

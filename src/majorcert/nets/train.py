@@ -13,7 +13,7 @@ from torch import Tensor
 from majorcert.atomic import replacing
 from majorcert.errors import DataError, ModelError
 from majorcert.intake import reason
-from majorcert.nets.card import Card
+from majorcert.nets.card import Card, make_folder, new_folder
 from majorcert.nets.checkpoint import Checkpoint
 from majorcert.nets.config import TrainConfig
 from majorcert.nets.data import Dataset
@@ -75,13 +75,7 @@ def train(
     team = Team(device)
     about = _about(config, dataset, team)
     found = Checkpoint.read(run_dir, about) if resume else None
-    if not resume and any((run_dir / name).exists() for name in ("checkpoint.safetensors", "defender.json")):
-        raise ModelError(f"{run_dir} already holds a training run; resume it or use another directory")
-    try:
-        run_dir.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        said = "it is a file" if run_dir.is_file() else error.strerror
-        raise ModelError(f"{run_dir}: cannot be the folder of a run, {said}; give another one") from None
+    (make_folder if resume else new_folder)(run_dir)
     n_steps = max(len(dataset) // config.batch_size, 1)
 
     forked = [team.device] if team.device.type == "cuda" else []

@@ -57,6 +57,7 @@ class Voter:
     precision: Precision
     tile: int
     """views in one forward pass"""
+    compiled: bool = False
 
     @classmethod
     def of(
@@ -103,7 +104,7 @@ class Voter:
         )
         shape = in_channels(view, channels), height, width
         n_classes = config.n_classes if config else _probed(network, shape, device, PRECISIONS[kind])
-        return cls(network, cutter, threshold, channels, n_classes, device, kind, tile)
+        return cls(network, cutter, threshold, channels, n_classes, device, kind, tile, compiled)
 
     @property
     def n_votes(self) -> int:
@@ -119,6 +120,7 @@ class Voter:
             "precision": self.precision,
             "device": self.device.type,
             "views_per_pass": self.tile,
+            "compiled": self.compiled,
             "software": f"majorcert {__version__}",
         }
 
