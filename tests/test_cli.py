@@ -139,6 +139,38 @@ def picture(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+def test_folders_that_hold_networks_are_left_alone(data: Path, runs: Path, tmp_path: Path) -> None:
+    before = files(runs)
+    some = ("--strategy", "rows:3", "--strategy", "columns:2", *TRAIN)
+    assert "runs already holds a run or an ensemble" in refused(
+        "train", data, "--strategy", "rows:3", "-o", runs, *TRAIN
+    )
+    assert "rows-2 already holds a run" in refused("train", data, *some, "-o", runs / "rows-2")
+    shutil.copytree(runs / "columns-2", tmp_path / "half" / "columns-2")
+    assert "columns-2 already holds a run" in refused("train", data, *some, "-o", tmp_path / "half")
+    assert not (tmp_path / "half" / "rows-3").exists()
+    assert files(runs) == before
+
+
+def test_runs_that_are_called_alike_do_not_share_a_store(data: Path, runs: Path, tmp_path: Path) -> None:
+    shutil.copytree(runs, tmp_path / "again")
+    said = refused("vote", runs, tmp_path / "again", data, "-o", tmp_path / "out", "--device", "cpu")
+    assert "two of the runs are called alike (rows-2, " in said
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_of_stores_is_not_taken_for_one(evidence: list[Path], tmp_path: Path) -> None:
+    shutil.copytree(evidence[0], tmp_path / "some" / "a.zarr")
+    assert "a folder of 1 evidence stores; give those themselves" in refused(
+        "certify", tmp_path / "some", "--patch", "1"
+    )
+
+
+def test_training_on_the_test_images_is_remarked(data: Path, tmp_path: Path) -> None:
+    quick = ("--strategy", "rows:3", "--epochs", "1", "--device", "cpu", "-o", tmp_path / "run")
+    assert "these are the test images" in majorcert("train", data, "--split", "test", *quick).stderr
+
+
 def test_killed_and_resumed_it_ends_where_an_uninterrupted_run_ends(
     data: Path, runs: Path, evidence: list[Path], picture: Path, tmp_path: Path
 ) -> None:
@@ -146,7 +178,7 @@ def test_killed_and_resumed_it_ends_where_an_uninterrupted_run_ends(
     training = ("train", data, "--strategy", "blocks:3", "--out", run, *TRAIN)
     killed(*training, when=lambda: log.exists() and len(log.read_text().splitlines()) >= 3)
     assert not (run / "defender.json").exists()
-    assert "already holds a training run" in refused(*training)
+    assert "already holds a run or an ensemble" in refused(*training)
     done(*training, "--resume")
     assert (run / "weights.safetensors").read_bytes() == (runs / "blocks-3" / "weights.safetensors").read_bytes()
 

@@ -150,10 +150,14 @@ def test_ensembles_are_averaged_member_by_member(tmp_path: Path) -> None:
     half = ensemble(tmp_path / "half", 2)
     (half / "ensemble.json").unlink()
     before = (half / "rows-2" / "weights.safetensors").read_bytes()
-    with pytest.raises(ModelError, match="columns-3 already holds a training run"):
+    with pytest.raises(ModelError, match="columns-3 already holds a run"):
         averaged(parts, half)
     assert (half / "rows-2" / "weights.safetensors").read_bytes() == before
-    with pytest.raises(ModelError, match="both already holds an ensemble"):
+    (tmp_path / "begun").mkdir()
+    (tmp_path / "begun" / "defender.json").touch()
+    with pytest.raises(ModelError, match="begun already holds a run"):
+        averaged(parts, tmp_path / "begun")
+    with pytest.raises(ModelError, match="both already holds a run or an ensemble"):
         averaged(parts, tmp_path / "both")
     with pytest.raises(ModelError, match=r"c has 1 defenders, and .*a has 2"):
         averaged([parts[0], run(tmp_path / "c")], tmp_path / "out")
@@ -177,9 +181,15 @@ def test_only_like_runs_average(tmp_path: Path) -> None:
             averaged([one, two], tmp_path / "out", threshold=threshold)
     assert not (tmp_path / "out").exists()
     before = (one / "weights.safetensors").read_bytes()
-    with pytest.raises(ModelError, match="a already holds a training run"):
+    with pytest.raises(ModelError, match="a already holds a run or an ensemble"):
         averaged([one, two], one)
     assert (one / "weights.safetensors").read_bytes() == before
+    (tmp_path / "begun").mkdir()
+    (tmp_path / "begun" / "checkpoint.safetensors").touch()
+    with pytest.raises(ModelError, match="begun already holds a run"):
+        averaged([one, two], tmp_path / "begun")
+    with pytest.raises(ModelError, match="given twice"):
+        averaged([one, tmp_path / "two" / ".." / "a"], tmp_path / "out")
     (tmp_path / "file").touch()
     with pytest.raises(ModelError, match="file: cannot be the folder of a run, it is a file"):
         averaged([one, two], tmp_path / "file")
@@ -193,7 +203,7 @@ def test_the_command_averages(tmp_path: Path) -> None:
     said = CliRunner().invoke(app, ["average", *runs, "--mirror", "-o", str(tmp_path / "both"), "--json"])
     assert said.exit_code == 0
     assert json.loads(said.stdout) == {"out": str(tmp_path / "both"), "strategies": ["columns:3"], "networks": 2}
-    assert "columns:3: the average of 2 networks" in said.stderr
+    assert "columns:3: the average of 2 networks, every view also seen in a mirror, in" in said.stderr
     assert [Card.read(tmp_path / "both")] == averaged([Path(one) for one in runs], tmp_path / "c", mirrored=True)
     refused = CliRunner().invoke(app, ["average", runs[0], "-o", str(tmp_path / "one")])
     assert refused.exit_code == 2

@@ -239,7 +239,7 @@ def test_two_processes_share_every_batch(tmp_path: Path) -> None:
 
 
 def test_a_second_run_never_overwrites_the_first(uninterrupted: Path) -> None:
-    with pytest.raises(ModelError, match="already holds a training run; resume it or use another directory"):
+    with pytest.raises(ModelError, match="already holds a run or an ensemble; use another folder"):
         train(CONFIG, toy(), uninterrupted)
 
 

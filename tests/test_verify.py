@@ -514,7 +514,11 @@ def test_the_network_is_the_one_on_record_where_there_is_one(studio: Path, tmp_p
 
 def test_weights_are_paired_with_their_evidence(studio: Path, tmp_path: Path) -> None:
     evidence = voted(studio)[::-1]
-    passes(mc.majorcert(evidence, PATCH), evidence, tmp_path, *origin(studio))
+    verdict = mc.majorcert(evidence, PATCH)
+    passes(verdict, evidence, tmp_path, *origin(studio))
+    said = fails(verdict, evidence, tmp_path, "--images", studio / "data.npz", "--weights", studio / "others")
+    assert "weights_sha256 of evidence 1, as of" in said
+    assert "strategy of evidence" not in said, "where no fingerprint fits, like goes with like"
 
 
 def test_a_changed_ballot_that_decides_nothing_is_caught_by_voting_anew(studio: Path, tmp_path: Path) -> None:
@@ -607,4 +611,4 @@ def test_images_that_were_not_voted_on_are_caught(studio: Path, tmp_path: Path) 
         evidence[1].labels, strategy="columns:2", image_size=(8, 8), n_classes=N_CLASSES, images=np.arange(20) + 7
     )
     said = fails(verdict, evidence, tmp_path, "--images", studio / "data.npz")
-    assert "image that was voted on: expected one of 20, from 0 on, found 20" in said
+    assert "image that was voted on (and 6 more): expected one of 20, from 0 on, found 20" in said

@@ -84,7 +84,7 @@ def test_files_instead_of_folders_are_refused_in_plain_words(folder: Path) -> No
     assert "cannot be the folder of a run, it is a file" in refused(*train, folder / "file")
     vote = ("vote", "cifar10", "cifar10", "-o", folder / "out", "--data-dir")
     assert "cannot be the folder of data sets, it is a file" in refused(*vote, folder / "file")
-    assert "there is no folder" in refused("vote", folder / "file", "digits")
+    assert "file is a file, not a folder" in refused("vote", folder / "file", "digits")
 
 
 @pytest.mark.parametrize(

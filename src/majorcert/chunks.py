@@ -83,6 +83,9 @@ def check_folder(path: str | Path, *, writable: bool) -> None:
     """Refuse what is no folder with a zarr.json; and links, if it is to be written to: they may lead anywhere."""
     if not Path(path).is_dir():
         raise StoreError(f"{path}: cannot read the evidence store; it is a file, and a store is a folder")
+    stores = sorted(Path(path).glob("*.zarr")) if not (Path(path) / "zarr.json").exists() else []
+    if stores:
+        raise StoreError(f"{path}: a folder of {len(stores)} evidence stores; give those themselves, {path}/*.zarr")
     check_metadata(path)
     if writable:
         for folder, folders, files in os.walk(path):

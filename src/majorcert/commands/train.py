@@ -53,6 +53,7 @@ def train(
     from majorcert.nets.data import load
     from majorcert.nets.device import usable_device
     from majorcert.nets.ensemble_file import member_names, write_members
+    from majorcert.nets.folders import check_free
     from majorcert.nets.recipes import recipe as named
     from majorcert.nets.recipes import strategies_of
     from majorcert.nets.train import Progress
@@ -70,6 +71,11 @@ def train(
         for spec in strategy or strategies_of(chosen)
     ]
     names = member_names([config.strategy for config in configs]) if len(configs) > 1 else ["."]
+    if not resume:
+        for folder in (out, *(out / name for name in names)):
+            check_free(folder)
+    if split == "test":
+        remark("these are the test images: what the networks reach on them afterwards will say nothing")
     for name, config in zip(names, configs, strict=True):
         with bar(f"training {config.strategy}") as shown:
 
@@ -81,7 +87,8 @@ def train(
             options: dict[str, Any] = {"compile": compiled, "checkpoint_every": checkpoint_every, "progress": show}
             result = fit(config, images, out / name, place, resume=resume, **options)
         if not result.finished:
-            remark(f"stopped after {result.epochs} epochs; the same command with --resume continues")
+            again = "" if resume else " with --resume"
+            remark(f"stopped after {result.epochs} epochs; the same command{again} continues")
             raise typer.Exit(INTERRUPTED)
         remark(f"trained {config.strategy}: {out / name}")
     if len(names) > 1:

@@ -133,7 +133,7 @@ def _defenders(runs: list[str], stores: list[Ballots], device: str, precision: s
 
 
 def _paired(folders: list[Path], stores: list[Ballots]) -> list[Path]:
-    """The folders in the order of the stores: by the fingerprint of the weights, else in the order given."""
+    """The folders in the order of the stores: by the fingerprint of the weights, by strategy, else as given."""
     from majorcert.nets.card import Card
 
     left = [(folder, Card.read(folder).weights_sha256) for folder in folders]
@@ -143,6 +143,11 @@ def _paired(folders: list[Path], stores: list[Ballots]) -> list[Path]:
         found.append(fitting[0][0] if fitting else None)
         for pair in fitting[:1]:
             left.remove(pair)
+    for place, store in enumerate(stores):
+        alike = [pair for pair in left if str(Card.read(pair[0]).strategy) == str(store.strategy)]
+        if found[place] is None and len(alike) == 1:
+            found[place] = alike[0][0]
+            left.remove(alike[0])
     rest = iter(left)
     return [folder or next(rest)[0] for folder in found]
 
@@ -166,11 +171,10 @@ def _pictures(
         for place, store in enumerate(stores, start=1)
         if store.provenance.get("images_sha256") not in hashes
     ]
-    differences += [
-        Difference("image that was voted on", f"one of {len(whole)}, from 0 on", image)
-        for image in voted
-        if not 0 <= image < len(whole)
-    ]
+    strange = [image for image in voted if not 0 <= image < len(whole)]
+    if strange:
+        what = f"image that was voted on (and {len(strange) - 1} more)"
+        differences.append(Difference(what, f"one of {len(whole)}, from 0 on", strange[0]))
     if whole.image_size != stores[0].image_size:
         differences.append(Difference("size of the images", stores[0].image_size, whole.image_size))
     return whole.images, Check("hash of the images", len(stores), tuple(differences))

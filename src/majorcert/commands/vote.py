@@ -51,6 +51,9 @@ def vote(
     folders = [folder for each in run for folder in member_folders(resolved(each))]
     if bundled and out is None:
         raise StoreError(f"{bundled[0]} comes with majorcert; say with --out where its votes go")
+    names = [folder.resolve().name for folder in folders]
+    if out is not None and len(set(names)) < len(names):
+        raise StoreError(f"two of the runs are called alike ({', '.join(names)}); vote into a folder for each")
     stores = []
     for folder in folders:
         defender = Defender.load(folder, **how)

@@ -5,8 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from majorcert.errors import ModelError
-from majorcert.nets.card import Card, new_folder
-from majorcert.nets.ensemble_file import NAME, member_folders, resolved, write_members
+from majorcert.nets.card import Card
+from majorcert.nets.ensemble_file import member_folders, resolved, write_members
+from majorcert.nets.folders import ENSEMBLE, check_free
 from majorcert.nets.mean import Average, Mirror
 from majorcert.nets.models import average, mirror, mirrors_in
 
@@ -23,20 +24,20 @@ def averaged(runs: Sequence[Path], out: Path, *, mirrored: bool = False, thresho
     """
     if not runs or (len(runs) == 1 and not mirrored):
         raise ModelError(f"an average is made of two runs or more, or of one that is mirrored; got {len(runs)}")
-    if (out / NAME).exists():
-        raise ModelError(f"{out} already holds an ensemble; use another folder")
     if threshold is not None and not 0 < threshold <= 1:
         raise ModelError(f"the threshold is above 0 and at most 1, got {threshold}")
     runs = [resolved(run) for run in runs]
+    if len({run.resolve() for run in runs}) < len(runs):
+        raise ModelError("one of the runs is given twice; an average is of different networks")
     members = [member_folders(run) for run in runs]
     for run, folders in zip(runs, members, strict=True):
         if len(folders) != len(members[0]):
             raise ModelError(f"{run} has {len(folders)} defenders, and {runs[0]} has {len(members[0])}")
     groups = list(zip(*members, strict=True))
     cards = [_alike(group, mirrored) for group in groups]
-    places = [out / group[0].name for group in groups] if (runs[0] / NAME).is_file() else [out]
-    for place in places:
-        new_folder(place)
+    places = [out / group[0].name for group in groups] if (runs[0] / ENSEMBLE).is_file() else [out]
+    for folder in (out, *places):
+        check_free(folder)
     written = [
         _merge(group, kinds, place, mirrored, threshold)
         for group, kinds, place in zip(groups, cards, places, strict=True)

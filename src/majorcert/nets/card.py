@@ -14,7 +14,8 @@ from majorcert.ballots import checked_size
 from majorcert.chunks import digest
 from majorcert.errors import MajorcertError, ModelError
 from majorcert.intake import read_bytes, read_json, reason
-from majorcert.nets.checkpoint import CHECKPOINT, write_json, write_tensors
+from majorcert.nets.checkpoint import write_json, write_tensors
+from majorcert.nets.folders import CARD, WEIGHTS, make_folder
 from majorcert.nets.models import ModelConfig, build, check_weights, mirrors_in
 from majorcert.nets.views import VIEWS, View, in_channels
 from majorcert.strategies import Strategy
@@ -22,25 +23,7 @@ from majorcert.strategies import strategy as read_strategy
 from majorcert.threat import ImageSize
 
 FORMAT = "majorcert-defender"
-WEIGHTS = "weights.safetensors"
-CARD = "defender.json"
 MAX_WEIGHTS_BYTES = 2**35
-
-
-def new_folder(folder: Path) -> None:
-    """Make the folder of a run; one that holds a run already is refused."""
-    if any((folder / name).exists() for name in (CHECKPOINT, CARD)):
-        raise ModelError(f"{folder} already holds a training run; resume it or use another directory")
-    make_folder(folder)
-
-
-def make_folder(folder: Path) -> None:
-    """Make a folder, if it is not there yet."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        said = "it is a file" if folder.is_file() else error.strerror
-        raise ModelError(f"{folder}: cannot be the folder of a run, {said}; give another one") from None
 
 
 @dataclass(frozen=True)

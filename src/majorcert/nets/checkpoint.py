@@ -15,11 +15,11 @@ from torch import Tensor
 
 from majorcert.errors import ModelError
 from majorcert.intake import parse_json, plain_size, reason
+from majorcert.nets.folders import CHECKPOINT
 
 FORMAT = "majorcert-checkpoint"
 VERSION = 2
 """1 had no fingerprint."""
-CHECKPOINT = "checkpoint.safetensors"
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,12 +6,11 @@ from pathlib import Path
 
 from majorcert.errors import ModelError
 from majorcert.intake import read_json, reason
-from majorcert.nets.card import CARD
 from majorcert.nets.checkpoint import write_json
+from majorcert.nets.folders import CARD, ENSEMBLE
 from majorcert.strategies import Strategy
 
 FORMAT = "majorcert-ensemble"
-NAME = "ensemble.json"
 MAX_MEMBERS = 1000
 
 
@@ -27,15 +26,15 @@ def member_names(strategies: Sequence[Strategy]) -> list[str]:
 
 def write_members(folder: Path, names: Sequence[str]) -> None:
     """Write ensemble.json over the members' sub-folders."""
-    write_json(folder / NAME, {"format": FORMAT, "version": 1, "members": list(names)})
+    write_json(folder / ENSEMBLE, {"format": FORMAT, "version": 1, "members": list(names)})
 
 
 def member_folders(folder: Path) -> list[Path]:
     """The folders of the members of an ensemble; a folder that holds one defender is an ensemble of one."""
-    if not (folder / NAME).is_file() and (folder / CARD).is_file():
+    if not (folder / ENSEMBLE).is_file() and (folder / CARD).is_file():
         return [folder]
     try:
-        raw = read_json(folder / NAME)
+        raw = read_json(folder / ENSEMBLE)
         if (raw["format"], raw["version"]) != (FORMAT, 1):
             raise ValueError(f"format {raw['format']!r} version {raw['version']!r} is not {FORMAT!r} version 1")
         names = [str(name) for name in raw["members"]]
@@ -44,9 +43,9 @@ def member_folders(folder: Path) -> list[Path]:
         if not names or any(Path(name).name != name or name in ("", ".", "..") for name in names):
             raise ValueError(f"members are names of sub-folders, got {names}")
     except (FileNotFoundError, NotADirectoryError):
-        raise ModelError(f"{folder} holds neither an ensemble ({NAME}) nor a trained defender ({CARD})") from None
+        raise ModelError(f"{folder} holds neither an ensemble ({ENSEMBLE}) nor a trained defender ({CARD})") from None
     except (OSError, KeyError, TypeError, ValueError) as error:
-        raise ModelError(f"cannot read {folder / NAME} as an ensemble: {reason(error)}") from None
+        raise ModelError(f"cannot read {folder / ENSEMBLE} as an ensemble: {reason(error)}") from None
     return [folder / name for name in names]
 
 
@@ -59,4 +58,5 @@ def resolved(name: str | Path) -> Path:
     if str(name) in names:
         return bundled / name
     known = f"; bundled ensembles: {', '.join(names)}" if names else ""
-    raise ModelError(f"there is no folder {str(name)!r}{known}; `majorcert train` writes one")
+    what = f"{name} is a file, not a folder" if Path(name).is_file() else f"there is no folder {str(name)!r}"
+    raise ModelError(f"{what}{known}; `majorcert train` writes one")

@@ -13,10 +13,11 @@ from torch import Tensor
 from majorcert.atomic import replacing
 from majorcert.errors import DataError, ModelError
 from majorcert.intake import reason
-from majorcert.nets.card import Card, make_folder, new_folder
+from majorcert.nets.card import Card
 from majorcert.nets.checkpoint import Checkpoint
 from majorcert.nets.config import TrainConfig
 from majorcert.nets.data import Dataset
+from majorcert.nets.folders import check_free, make_folder
 from majorcert.nets.interrupt import Interrupt
 from majorcert.nets.learner import Learner
 from majorcert.nets.team import Team
@@ -63,8 +64,8 @@ def train(
     """Train a defender on random ablations of random images, and write it to `run_dir`.
 
     Every epoch is one shuffled pass; each image is shown through one ablation drawn for it alone. A checkpoint is
-    written every `checkpoint_every` epochs and at Ctrl-C or SIGTERM; `resume` continues from it, on a CPU to
-    bitwise the same weights. Under torchrun the processes share every batch.
+    written every `checkpoint_every` epochs and at Ctrl-C or SIGTERM; `resume` continues from it, on a CPU (with
+    as many threads) to bitwise the same weights. Under torchrun the processes share every batch.
 
     Args:
         resume: continue from the checkpoint in `run_dir`, or begin if there is none.
@@ -75,7 +76,9 @@ def train(
     team = Team(device)
     about = _about(config, dataset, team)
     found = Checkpoint.read(run_dir, about) if resume else None
-    (make_folder if resume else new_folder)(run_dir)
+    if not resume:
+        check_free(run_dir)
+    make_folder(run_dir)
     n_steps = max(len(dataset) // config.batch_size, 1)
 
     forked = [team.device] if team.device.type == "cuda" else []

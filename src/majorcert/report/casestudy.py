@@ -59,6 +59,8 @@ class CaseStudy:
     def read(cls, folder: str | Path) -> "CaseStudy":
         """Read recipes and labels; evidence is read when it is needed."""
         folder = Path(folder)
+        if not folder.is_dir():
+            raise StoreError(f"{folder}: no such folder; a case study is one, such as results/cifar10")
         for name in ("recipes.json", "truth.npy"):
             if not (folder / name).is_file():
                 raise StoreError(f"{folder}: not a case study, it has no {name}")

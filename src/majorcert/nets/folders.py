@@ -1,0 +1,30 @@
+"""The folders that networks are kept in: which file says what a folder is, and how a new one is begun."""
+
+from pathlib import Path
+
+from majorcert.errors import ModelError
+
+WEIGHTS = "weights.safetensors"
+CARD = "defender.json"
+"""A folder with it holds a trained defender."""
+CHECKPOINT = "checkpoint.safetensors"
+"""A folder with it holds a training run, perhaps an unfinished one."""
+ENSEMBLE = "ensemble.json"
+"""A folder with it holds an ensemble, whose members are sub-folders."""
+
+
+def check_free(folder: Path) -> None:
+    """Refuse a folder that holds networks already."""
+    if any((folder / name).exists() for name in (CHECKPOINT, CARD, ENSEMBLE)):
+        raise ModelError(
+            f"{folder} already holds a run or an ensemble; use another folder (`train --resume` goes on with a run)"
+        )
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder, if it is not there yet."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        said = "it is a file" if folder.is_file() else error.strerror
+        raise ModelError(f"{folder}: cannot be the folder of a run, {said}; give another one") from None
