@@ -159,6 +159,22 @@ def test_runs_that_are_called_alike_do_not_share_a_store(data: Path, runs: Path,
     assert not (tmp_path / "out").exists()
 
 
+def test_files_of_another_kind_are_not_written_over(evidence: list[Path], tmp_path: Path) -> None:
+    kinds = {
+        "v.jsonl": ("certify", evidence[0], "--patch", "1", "-o"),
+        "p.html": ("report", evidence[0], "--patch", "1", "-o"),
+        "m.png": ("explain", evidence[0], "--patch", "1", "--image", "0", "--save"),
+    }
+    (tmp_path / "mine").write_text("of value")
+    for name, command in kinds.items():
+        assert "mine: is there already and is something else" in refused(*command, tmp_path / "mine")
+        (tmp_path / name).touch()
+        for _ in range(2):
+            done(*command, tmp_path / name)
+        assert (tmp_path / name).stat().st_size > 0
+    assert (tmp_path / "mine").read_text() == "of value"
+
+
 def test_a_folder_of_stores_is_not_taken_for_one(evidence: list[Path], tmp_path: Path) -> None:
     shutil.copytree(evidence[0], tmp_path / "some" / "a.zarr")
     assert "a folder of 1 evidence stores; give those themselves" in refused(

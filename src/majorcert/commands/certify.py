@@ -10,6 +10,7 @@ from majorcert.ballots import Ballots
 from majorcert.certify.drs import drs
 from majorcert.certify.majority import check_together, majorcert
 from majorcert.commands.options import Json, Patches
+from majorcert.commands.outputs import VERDICT, check_output
 from majorcert.commands.report import Truth, truth_of
 from majorcert.commands.terminal import patches_of, remark, say_json, say_table
 from majorcert.errors import StoreError
@@ -46,6 +47,7 @@ def certify(
     Example: majorcert certify runs/*/digits-test.zarr --patch 1 --patch 2x3 -o verdicts
     """
     patches = patches_of(patch)
+    check_output(out, VERDICT)
     defenders = [Ballots.load(store) for store in evidence]
     if fragile is not None:
         defenders = [ballots.tolerating(fragile) for ballots in defenders]

@@ -10,6 +10,7 @@ from majorcert.atomic import replacing
 from majorcert.ballots import Ballots
 from majorcert.certify.majority import check_together
 from majorcert.commands.options import DataDir, SplitSeed
+from majorcert.commands.outputs import PNG, check_output
 from majorcert.commands.report import Truth, pictures_of, truth_of
 from majorcert.errors import PatchError
 from majorcert.report.contents import Contents
@@ -35,6 +36,7 @@ def explain(
 
     Example: majorcert explain evidence/*.zarr --image 17 --patch 5 --save map.png
     """
+    check_output(save, PNG)
     defenders = [Ballots.load(store) for store in evidence]
     check_together(defenders)
     size = Patch.parse(patch)

@@ -11,6 +11,7 @@ from majorcert.ballots import Ballots
 from majorcert.certify.majority import check_together
 from majorcert.certify.patchguard import patchguard
 from majorcert.commands.options import DataDir, Patches, SplitSeed
+from majorcert.commands.outputs import PAGE, check_output
 from majorcert.commands.terminal import patches_of, remark, stderr
 from majorcert.errors import DataError
 from majorcert.plurality import Ints
@@ -43,6 +44,7 @@ def report(
     Example: majorcert report evidence/*.zarr --images digits --patch 2 --patch 3 -o report.html
     """
     patches = patches_of(patch)
+    check_output(out, PAGE)
     with stderr.status("reading the evidence") as shown:
         defenders = [Ballots.load(store) for store in evidence]
         check_together(defenders)
