@@ -177,9 +177,15 @@ def test_files_of_another_kind_are_not_written_over(evidence: list[Path], tmp_pa
 
 def test_a_folder_of_stores_is_not_taken_for_one(evidence: list[Path], tmp_path: Path) -> None:
     shutil.copytree(evidence[0], tmp_path / "some" / "a.zarr")
-    assert "a folder of 1 evidence stores; give those themselves" in refused(
-        "certify", tmp_path / "some", "--patch", "1"
-    )
+    assert "without zarr.json; give the stores in it, " in refused("certify", tmp_path / "some", "--patch", "1")
+    (tmp_path / "none").mkdir()
+    assert "without zarr.json; `majorcert vote` writes one" in refused("certify", tmp_path / "none", "--patch", "1")
+
+
+def test_a_network_that_cannot_be_built_leaves_no_folder(data: Path, tmp_path: Path) -> None:
+    asked = ("--strategy", "rows:3", "--model", "mirror:crop", "--device", "cpu", "-o", tmp_path / "run")
+    assert "`majorcert average` makes them" in refused("train", data, *asked)
+    assert not (tmp_path / "run").exists()
 
 
 def test_training_on_the_test_images_is_remarked(data: Path, tmp_path: Path) -> None:

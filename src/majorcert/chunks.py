@@ -83,9 +83,10 @@ def check_folder(path: str | Path, *, writable: bool) -> None:
     """Refuse what is no folder with a zarr.json; and links, if it is to be written to: they may lead anywhere."""
     if not Path(path).is_dir():
         raise StoreError(f"{path}: cannot read the evidence store; it is a file, and a store is a folder")
-    stores = sorted(Path(path).glob("*.zarr")) if not (Path(path) / "zarr.json").exists() else []
-    if stores:
-        raise StoreError(f"{path}: a folder of {len(stores)} evidence stores; give those themselves, {path}/*.zarr")
+    if not (Path(path) / "zarr.json").exists():
+        stores = any(Path(path).glob("*.zarr"))
+        hint = f"give the stores in it, {path}/*.zarr" if stores else "`majorcert vote` writes one"
+        raise StoreError(f"{path}: cannot read the evidence store; it is a folder without zarr.json; {hint}")
     check_metadata(path)
     if writable:
         for folder, folders, files in os.walk(path):

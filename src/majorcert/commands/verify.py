@@ -2,6 +2,7 @@
 
 import hashlib
 import secrets
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -133,23 +134,22 @@ def _defenders(runs: list[str], stores: list[Ballots], device: str, precision: s
 
 
 def _paired(folders: list[Path], stores: list[Ballots]) -> list[Path]:
-    """The folders in the order of the stores: by the fingerprint of the weights, by strategy, else as given."""
+    """The folders in the order of the stores: by the fingerprint of the weights, then by strategy, then as given."""
     from majorcert.nets.card import Card
 
-    left = [(folder, Card.read(folder).weights_sha256) for folder in folders]
-    found: list[Path | None] = []
-    for store in stores:
-        fitting = [pair for pair in left if pair[1] == store.provenance.get("weights_sha256")]
-        found.append(fitting[0][0] if fitting else None)
-        for pair in fitting[:1]:
-            left.remove(pair)
-    for place, store in enumerate(stores):
-        alike = [pair for pair in left if str(Card.read(pair[0]).strategy) == str(store.strategy)]
-        if found[place] is None and len(alike) == 1:
-            found[place] = alike[0][0]
-            left.remove(alike[0])
-    rest = iter(left)
-    return [folder or next(rest)[0] for folder in found]
+    rules: list[Callable[[Card, Ballots], bool]] = [
+        lambda card, store: card.weights_sha256 == store.provenance.get("weights_sha256"),
+        lambda card, store: str(card.strategy) == str(store.strategy),
+        lambda card, store: True,
+    ]
+    left, found = [(folder, Card.read(folder)) for folder in folders], dict[int, Path]()
+    for fits in rules:
+        for place, store in enumerate(stores):
+            fitting = [pair for pair in left if place not in found and fits(pair[1], store)]
+            if fitting:
+                found[place] = fitting[0][0]
+                left.remove(fitting[0])
+    return [found[place] for place in range(len(stores))]
 
 
 def _pictures(

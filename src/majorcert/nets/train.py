@@ -78,7 +78,6 @@ def train(
     found = Checkpoint.read(run_dir, about) if resume else None
     if not resume:
         check_free(run_dir)
-    make_folder(run_dir)
     n_steps = max(len(dataset) // config.batch_size, 1)
 
     forked = [team.device] if team.device.type == "cuda" else []
@@ -89,6 +88,7 @@ def train(
         torch.backends.cudnn.flags(enabled=True, benchmark=True),
     ):
         learner = Learner(config, dataset, team, compiled=compile)
+        make_folder(run_dir)
         first_epoch, first_step, spent = 0, 0, 0.0
         if found is not None:
             try:
