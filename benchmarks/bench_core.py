@@ -15,8 +15,9 @@ import numpy as np
 ROOT = Path(__file__).parent.parent
 sys.path[:0] = [str(ROOT / "examples"), str(ROOT / "tests")]
 
-import majorcert as mc  # noqa: E402
 import oracle  # noqa: E402 (found through the path above)
+
+import majorcert as mc  # noqa: E402
 from synthetic import synthetic_ballots  # noqa: E402
 
 PAPER = ["rows:4", "columns:4", "blocks:12"]

@@ -23,9 +23,9 @@ from rich.console import Console
 from rich.table import Table
 
 import majorcert as mc
+from majorcert.core.plurality import plurality_of_labels
 from majorcert.nets.data import load
 from majorcert.nets.voter import Precision, Voter, check_finite
-from majorcert.plurality import plurality_of_labels
 
 TOLERANCES = (1e-3, 1e-2)
 IMAGES_AT_ONCE = 64

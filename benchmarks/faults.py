@@ -20,7 +20,7 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
-from majorcert.cli import app
+from majorcert.commands.app import app
 
 EPOCHS, STRATEGY, IMAGES_PER_CHUNK, PATCH = "30", "blocks:4", "4", "1"
 TRAIN = ["train", "digits", "--strategy", STRATEGY, "--epochs", EPOCHS, "--checkpoint-every", "1", "--device", "cpu"]

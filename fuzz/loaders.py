@@ -15,9 +15,10 @@ ROOT = Path(__file__).parent.parent
 sys.path[:0] = [str(ROOT / "tests")]
 
 with atheris.instrument_imports(include=["majorcert", "numpy.lib", "zipfile", "pickletools", "zarr.core.metadata"]):
+    from test_hostile import ARTIFACTS
+
     from majorcert.errors import MajorcertError
     from majorcert.nets.sources import cifar10
-    from test_hostile import ARTIFACTS
 
 NAMES = sorted(ARTIFACTS)
 

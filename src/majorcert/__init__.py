@@ -2,11 +2,16 @@
 
 from typing import TYPE_CHECKING, Any
 
-from majorcert.ballots import ABSTAIN, Ballots
-from majorcert.certify.drs import drs
-from majorcert.certify.largest import largest_patch
-from majorcert.certify.majority import majorcert
-from majorcert.certify.patchguard import MaskedScores, patchguard
+from majorcert.core.ballots import ABSTAIN, Ballots
+from majorcert.core.drs import drs
+from majorcert.core.largest import largest_patch
+from majorcert.core.majority import majorcert
+from majorcert.core.reach import Evidence, Reach
+from majorcert.core.regions import Blocks, Columns, Rows, Strategy, strategy
+from majorcert.core.threat import Patch
+from majorcert.core.verdict import Score, Summary, Verdict, Witness, score, summary
+from majorcert.defences.patchguard import MaskedScores, patchguard
+from majorcert.defences.scores import Scores
 from majorcert.errors import (
     BallotsError,
     DataError,
@@ -17,11 +22,6 @@ from majorcert.errors import (
     StoreError,
     StrategyError,
 )
-from majorcert.reach import Evidence, Reach
-from majorcert.scores import Scores
-from majorcert.strategies import Blocks, Columns, Rows, Strategy, strategy
-from majorcert.threat import Patch
-from majorcert.verdict import Score, Summary, Verdict, Witness, score, summary
 
 if TYPE_CHECKING:
     from majorcert.nets.defender import Defender, Ensemble

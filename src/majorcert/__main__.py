@@ -15,7 +15,7 @@ def main() -> None:
     if before is signal.default_int_handler:
         signal.signal(signal.SIGINT, _leave)
     try:
-        from majorcert.cli import app
+        from majorcert.commands.app import app
 
         if before is signal.default_int_handler:
             signal.signal(signal.SIGINT, before)

@@ -10,12 +10,12 @@ import typer
 
 from majorcert.commands.options import INTERRUPTED, DataDir, Device, Json, SkipBad, SplitSeed
 from majorcert.commands.terminal import Bar, bar, complain, remark, say_json, say_table
+from majorcert.core.threat import Patch
 from majorcert.errors import DataError, ModelError, StoreError
-from majorcert.threat import Patch
 
 if TYPE_CHECKING:
-    from majorcert.commands.trial import Trial
-    from majorcert.nets.attack.logbook import Logbook
+    from majorcert.attacks.logbook import Logbook
+    from majorcert.attacks.trial import Trial
     from majorcert.nets.data import Dataset
     from majorcert.nets.defender import Ensemble
 
@@ -60,10 +60,10 @@ def attack(
     """
     import torch
 
-    from majorcert.commands.trial import Trial
-    from majorcert.nets.attack.campaign import Effort
-    from majorcert.nets.attack.logbook import Logbook
-    from majorcert.nets.attack.paint import Pool
+    from majorcert.attacks.campaign import Effort
+    from majorcert.attacks.logbook import Logbook
+    from majorcert.attacks.paint import Pool
+    from majorcert.attacks.trial import Trial
     from majorcert.nets.checkpoint import write_json
     from majorcert.nets.data import load
     from majorcert.nets.defender import Ensemble

@@ -6,17 +6,17 @@ from typing import Annotated, Any
 
 import typer
 
-from majorcert.ballots import Ballots
-from majorcert.certify.drs import drs
-from majorcert.certify.majority import check_together, majorcert
 from majorcert.commands.options import Json, Patches
 from majorcert.commands.outputs import VERDICT, check_output
 from majorcert.commands.report import Truth, truth_of
 from majorcert.commands.terminal import patches_of, remark, say_json, say_table
+from majorcert.core.ballots import Ballots
+from majorcert.core.drs import drs
+from majorcert.core.majority import check_together, majorcert
+from majorcert.core.plurality import Ints
+from majorcert.core.threat import Patch
+from majorcert.core.verdict import Verdict, summary
 from majorcert.errors import StoreError
-from majorcert.plurality import Ints
-from majorcert.threat import Patch
-from majorcert.verdict import Verdict, summary
 
 
 class Method(StrEnum):

@@ -9,19 +9,19 @@ import numpy as np
 import numpy.typing as npt
 import typer
 
-from majorcert.ballots import Ballots
-from majorcert.certify.majority import majorcert
 from majorcert.commands.terminal import remark
 from majorcert.commands.train import train
 from majorcert.commands.vote import vote
-from majorcert.plurality import Ints
-from majorcert.report.contents import Contents
-from majorcert.report.drawing import image_text, safe_text, side_by_side
-from majorcert.report.page import write_report
-from majorcert.report.table import METHODS, Row, as_text, rows
-from majorcert.threat import Patch
-from majorcert.truth import read_truth, truth_beside
-from majorcert.verdict import Verdict
+from majorcert.core.ballots import Ballots
+from majorcert.core.majority import majorcert
+from majorcert.core.plurality import Ints
+from majorcert.core.threat import Patch
+from majorcert.core.verdict import Verdict
+from majorcert.files.truth import read_truth, truth_beside
+from majorcert.reports.contents import Contents
+from majorcert.reports.drawing import image_text, safe_text, side_by_side
+from majorcert.reports.page import write_report
+from majorcert.reports.table import METHODS, Row, as_text, rows
 
 PATCHES = (Patch(1), Patch(2), Patch(3))
 DRAWN = Patch(2)

@@ -6,17 +6,17 @@ from typing import Annotated
 
 import typer
 
-from majorcert.atomic import replacing
-from majorcert.ballots import Ballots
-from majorcert.certify.majority import check_together
 from majorcert.commands.options import DataDir, SplitSeed
 from majorcert.commands.outputs import PNG, check_output
 from majorcert.commands.report import Truth, pictures_of, truth_of
+from majorcert.core.ballots import Ballots
+from majorcert.core.majority import check_together
+from majorcert.core.threat import Patch
 from majorcert.errors import PatchError
-from majorcert.report.contents import Contents
-from majorcert.report.explain import explain as story
-from majorcert.report.explain import map_png, position_of
-from majorcert.threat import Patch
+from majorcert.files.atomic import replacing
+from majorcert.reports.contents import Contents
+from majorcert.reports.explain import explain as story
+from majorcert.reports.explain import map_png, position_of
 
 
 def explain(

@@ -11,9 +11,9 @@ import typer
 from majorcert.commands.options import Json
 from majorcert.commands.records import attack, attack_folder, case_study, is_attack, read_object
 from majorcert.commands.terminal import complain, say_json
+from majorcert.core.verdict import Verdict
 from majorcert.errors import StoreError
-from majorcert.store import Store
-from majorcert.verdict import Verdict
+from majorcert.files.store import Store
 
 FRAGILE = 1e-3
 """The tolerance at which fragile ballots are counted."""

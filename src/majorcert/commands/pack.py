@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from majorcert.commands.terminal import stderr
-from majorcert.report.casestudy import Recipe
-from majorcert.report.pack import pack as pack_stores
+from majorcert.reports.casestudy import Recipe
+from majorcert.reports.pack import pack as pack_stores
 
 
 def pack(

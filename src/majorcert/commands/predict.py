@@ -6,10 +6,10 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from majorcert.certify.largest import largest_patch
-from majorcert.certify.majority import majorcert
 from majorcert.commands.options import Device, Json, SkipBad
 from majorcert.commands.terminal import patches_of, remark, say_json, say_table
+from majorcert.core.largest import largest_patch
+from majorcert.core.majority import majorcert
 from majorcert.errors import DataError
 
 

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from majorcert.errors import StoreError
-from majorcert.intake import MAX_JSON_BYTES, parse_json, read_bytes, read_json, reason
-from majorcert.report.casestudy import CaseStudy, Recipe, committed
-from majorcert.store import Store
+from majorcert.files.store import Store
+from majorcert.files.untrusted import MAX_JSON_BYTES, parse_json, read_bytes, read_json, reason
+from majorcert.reports.casestudy import CaseStudy, Recipe, committed
 
 MAIN_METHOD = "majorcert-exact"
 CLASSIFIERS = ("undefended", "defended")

@@ -7,21 +7,21 @@ import numpy as np
 import numpy.typing as npt
 import typer
 
-from majorcert.ballots import Ballots
-from majorcert.certify.majority import check_together
-from majorcert.certify.patchguard import patchguard
 from majorcert.commands.options import DataDir, Patches, SplitSeed
 from majorcert.commands.outputs import PAGE, check_output
 from majorcert.commands.terminal import patches_of, remark, stderr
+from majorcert.core.ballots import Ballots
+from majorcert.core.majority import check_together
+from majorcert.core.plurality import Ints
+from majorcert.core.threat import Patch
+from majorcert.core.verdict import Verdict
+from majorcert.defences.patchguard import patchguard
+from majorcert.defences.scores import Scores
 from majorcert.errors import DataError
-from majorcert.plurality import Ints
-from majorcert.report.contents import Contents
-from majorcert.report.page import LIMIT, write_report
-from majorcert.scores import Scores
-from majorcert.store import Store
-from majorcert.threat import Patch
-from majorcert.truth import read_truth, truth_beside
-from majorcert.verdict import Verdict
+from majorcert.files.store import Store
+from majorcert.files.truth import read_truth, truth_beside
+from majorcert.reports.contents import Contents
+from majorcert.reports.page import LIMIT, write_report
 
 Truth = Annotated[Path | None, typer.Option(help="True labels, .json or .npy; by default those beside the evidence.")]
 

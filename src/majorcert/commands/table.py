@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 
 from majorcert.commands.terminal import complain, remark, say_json, stderr
-from majorcert.report.casestudy import CaseStudy, as_json, committed, compute, write
-from majorcert.report.figures import draw
-from majorcert.report.tabulate import as_text
+from majorcert.reports.casestudy import CaseStudy, as_json, committed, compute, write
+from majorcert.reports.figures import draw
+from majorcert.reports.tabulate import as_text
 
 Folder = Annotated[Path, typer.Argument(help="A case study: recipes.json, truth.npy and evidence stores.")]
 

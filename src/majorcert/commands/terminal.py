@@ -13,8 +13,8 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from majorcert.core.threat import ImageSize, Patch
 from majorcert.errors import DataError
-from majorcert.threat import ImageSize, Patch
 
 stderr = Console(stderr=True, highlight=False)
 

@@ -10,13 +10,13 @@ import numpy as np
 import typer
 from typer.core import TyperCommand
 
-from majorcert.ballots import Ballots
+from majorcert.audit.verify import FLOAT32_EXCESS, Check, Difference, check_ballots, sampled
+from majorcert.audit.verify import verify as verify_verdict
 from majorcert.commands.options import DataDir, Device, Json, SkipBad, SplitSeed
 from majorcert.commands.terminal import bar, complain, remark, say_json, say_table
+from majorcert.core.ballots import Ballots
+from majorcert.core.verdict import Verdict
 from majorcert.errors import DataError, EvidenceError
-from majorcert.verdict import Verdict
-from majorcert.verify import FLOAT32_EXCESS, Check, Difference, check_ballots, sampled
-from majorcert.verify import verify as verify_verdict
 
 SHOWN = 20
 """So many differences are written out; the table counts them all."""

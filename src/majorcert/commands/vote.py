@@ -8,7 +8,7 @@ import typer
 from majorcert.commands.options import INTERRUPTED, DataDir, Device, Json, SkipBad, SplitSeed
 from majorcert.commands.terminal import bar, remark, say_json
 from majorcert.errors import StoreError
-from majorcert.truth import truth_name, write_truth
+from majorcert.files.truth import truth_name, write_truth
 
 
 def vote(

@@ -10,17 +10,17 @@ from safetensors import SafetensorError
 from safetensors.torch import load
 from torch import Tensor, nn
 
-from majorcert.ballots import checked_size
-from majorcert.chunks import digest
+from majorcert.core.ballots import checked_size
+from majorcert.core.regions import Strategy
+from majorcert.core.regions import strategy as read_strategy
+from majorcert.core.threat import ImageSize
 from majorcert.errors import MajorcertError, ModelError
-from majorcert.intake import read_bytes, read_json, reason
+from majorcert.files.chunks import digest
+from majorcert.files.untrusted import read_bytes, read_json, reason
 from majorcert.nets.checkpoint import write_json, write_tensors
 from majorcert.nets.folders import CARD, WEIGHTS, make_folder
 from majorcert.nets.models import ModelConfig, build, check_weights, mirrors_in
 from majorcert.nets.views import VIEWS, View, in_channels
-from majorcert.strategies import Strategy
-from majorcert.strategies import strategy as read_strategy
-from majorcert.threat import ImageSize
 
 FORMAT = "majorcert-defender"
 MAX_WEIGHTS_BYTES = 2**35

@@ -14,7 +14,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from majorcert.errors import ModelError
-from majorcert.intake import parse_json, plain_size, reason
+from majorcert.files.untrusted import parse_json, plain_size, reason
 from majorcert.nets.folders import CHECKPOINT
 
 FORMAT = "majorcert-checkpoint"

@@ -5,13 +5,13 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal
 
+from majorcert.core.regions import Strategy
+from majorcert.core.regions import strategy as read_strategy
 from majorcert.errors import ModelError
-from majorcert.intake import reason
+from majorcert.files.untrusted import reason
 from majorcert.nets.augment import Augment
 from majorcert.nets.models import ModelConfig
 from majorcert.nets.views import VIEWS, View
-from majorcert.strategies import Strategy
-from majorcert.strategies import strategy as read_strategy
 
 
 @dataclass(frozen=True)

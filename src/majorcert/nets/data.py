@@ -8,12 +8,12 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from majorcert.core.threat import ImageSize
 from majorcert.errors import DataError
 from majorcert.nets.sources import cifar10, digits, folder, npz
 from majorcert.nets.sources.cifar10 import Progress
 from majorcert.nets.sources.order import shuffled
 from majorcert.nets.sources.part import Part
-from majorcert.threat import ImageSize
 
 Split = Literal["train", "val", "trainval", "test"]
 SPLITS: tuple[Split, ...] = ("train", "val", "trainval", "test")

@@ -16,11 +16,16 @@ import safetensors.torch
 import torch
 from torch import Tensor, nn
 
-from majorcert.ballots import Ballots
-from majorcert.certify.contest import ReachKind
-from majorcert.certify.drs import DrsBound, drs
-from majorcert.certify.largest import largest_patch
-from majorcert.certify.majority import majorcert
+from majorcert.core.ballots import Ballots
+from majorcert.core.contest import ReachKind
+from majorcert.core.drs import DrsBound, drs
+from majorcert.core.largest import largest_patch
+from majorcert.core.majority import majorcert
+from majorcert.core.plurality import Ints, plurality_of_labels
+from majorcert.core.regions import Strategy
+from majorcert.core.regions import strategy as read_strategy
+from majorcert.core.threat import ImageSize, Patch
+from majorcert.core.verdict import Verdict
 from majorcert.errors import DataError, ModelError
 from majorcert.nets.card import Card
 from majorcert.nets.data import Dataset
@@ -30,11 +35,6 @@ from majorcert.nets.models import ModelConfig
 from majorcert.nets.views import View
 from majorcert.nets.vote import CHUNK_IMAGES, vote
 from majorcert.nets.voter import Network, Precision, Voter, check_finite
-from majorcert.plurality import Ints, plurality_of_labels
-from majorcert.strategies import Strategy
-from majorcert.strategies import strategy as read_strategy
-from majorcert.threat import ImageSize, Patch
-from majorcert.verdict import Verdict
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)

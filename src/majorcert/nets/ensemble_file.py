@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 
+from majorcert.core.regions import Strategy
 from majorcert.errors import ModelError
-from majorcert.intake import read_json, reason
+from majorcert.files.untrusted import read_json, reason
 from majorcert.nets.checkpoint import write_json
 from majorcert.nets.folders import CARD, ENSEMBLE
-from majorcert.strategies import Strategy
 
 FORMAT = "majorcert-ensemble"
 MAX_MEMBERS = 1000

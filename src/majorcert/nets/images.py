@@ -12,8 +12,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from majorcert.core.threat import ImageSize
 from majorcert.errors import DataError
-from majorcert.threat import ImageSize
 
 Images = Tensor | npt.NDArray[Any]
 

@@ -13,7 +13,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from majorcert.errors import ModelError
-from majorcert.intake import reason
+from majorcert.files.untrusted import reason
 from majorcert.nets.mean import Average, Mirror
 from majorcert.nets.resnet import Stride, n_resnet_weights, resnet
 from majorcert.nets.views import VIEWS, View

@@ -2,13 +2,13 @@
 
 from dataclasses import replace
 
+from majorcert.core.regions import Columns, Rows, Strategy, strategy
 from majorcert.errors import ModelError
 from majorcert.nets.augment import Augment
 from majorcert.nets.config import TrainConfig
 from majorcert.nets.models import ModelConfig
 from majorcert.nets.resnet import Stride
 from majorcert.nets.views import in_channels
-from majorcert.strategies import Columns, Rows, Strategy, strategy
 
 DIGITS_STRATEGIES = ("rows:2", "columns:2", "blocks:4")
 """For 8x8 images."""

@@ -4,9 +4,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from majorcert.ballots import ABSTAIN
-from majorcert.distance import COARSE, LEAST, MOST
-from majorcert.threshold import label_type
+from majorcert.core.ballots import ABSTAIN
+from majorcert.core.distance import COARSE, LEAST, MOST
+from majorcert.core.threshold import label_type
 
 
 def votes_of(scores: Tensor, threshold: float | None, n_votes: int) -> Tensor:

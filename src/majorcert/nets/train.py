@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from majorcert.atomic import replacing
 from majorcert.errors import DataError, ModelError
-from majorcert.intake import reason
+from majorcert.files.atomic import replacing
+from majorcert.files.untrusted import reason
 from majorcert.nets.card import Card
 from majorcert.nets.checkpoint import Checkpoint
 from majorcert.nets.config import TrainConfig

@@ -6,12 +6,12 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from majorcert.core.regions import Columns
+from majorcert.core.threat import ImageSize
 from majorcert.errors import ModelError
 from majorcert.nets.defender import Defender
 from majorcert.nets.ensemble_file import resolved
 from majorcert.nets.voter import Network
-from majorcert.strategies import Columns
-from majorcert.threat import ImageSize
 
 
 class _Colours(nn.Module):

@@ -13,9 +13,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from majorcert.core.regions import Strategy
+from majorcert.core.threat import Bools, ImageSize
 from majorcert.errors import DataError, StrategyError
-from majorcert.strategies import Strategy
-from majorcert.threat import Bools, ImageSize
 
 View = Literal["canvas", "crop"]
 VIEWS: tuple[View, ...] = ("canvas", "crop")

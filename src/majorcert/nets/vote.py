@@ -15,9 +15,9 @@ from typing import Any
 import torch
 
 from majorcert.errors import DataError, StoreError
+from majorcert.files.writer import BallotsWriter
 from majorcert.nets.data import Dataset
 from majorcert.nets.voter import Voter, Votes, check_finite
-from majorcert.writer import BallotsWriter
 
 CHUNK_VIEWS = 2**16
 CHUNK_IMAGES = 512

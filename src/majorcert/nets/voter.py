@@ -15,14 +15,14 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from majorcert.core.regions import Strategy
+from majorcert.core.threat import ImageSize
 from majorcert.errors import BallotsError, ModelError
 from majorcert.nets.device import usable_device
 from majorcert.nets.folded import folded
 from majorcert.nets.models import ModelConfig
 from majorcert.nets.threshold import distance_of, most_votes, rounded_down, votes_of
 from majorcert.nets.views import Cutter, View, in_channels, to_unit
-from majorcert.strategies import Strategy
-from majorcert.threat import ImageSize
 
 Network = Callable[[Tensor], Tensor]
 Precision = Literal["float32", "bfloat16"]

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from majorcert.errors import DataError
-from majorcert.intake import read_bytes, reason
+from majorcert.files.untrusted import read_bytes, reason
 from majorcert.nets.sources.part import Part
 
 URL = "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"

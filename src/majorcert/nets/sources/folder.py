@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from majorcert.core.threat import ImageSize
 from majorcert.errors import DataError
-from majorcert.intake import check_room, plain_size, reason
+from majorcert.files.untrusted import check_room, plain_size, reason
 from majorcert.nets.sources.part import Part
-from majorcert.threat import ImageSize
 
 if TYPE_CHECKING:
     from PIL import ImageFile

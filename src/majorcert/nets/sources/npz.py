@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from majorcert.errors import DataError
-from majorcert.intake import read_npz, reason
+from majorcert.files.untrusted import read_npz, reason
 from majorcert.nets.sources.part import Part
 
 MAX_CLASSES = 2**16

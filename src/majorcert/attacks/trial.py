@@ -1,0 +1,203 @@
+"""An ensemble on trial: certificates first, then an attack on every image that is classified correctly."""
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from majorcert.attacks.campaign import Effort, Group, Outcome
+from majorcert.attacks.logbook import Logbook, Row, write_png
+from majorcert.attacks.paint import Pool
+from majorcert.attacks.plan import Choice
+from majorcert.attacks.siege import attack_group
+from majorcert.attacks.surrogate import Surrogate
+from majorcert.attacks.victim import Victim
+from majorcert.attacks.watchdog import Watchdog
+from majorcert.core.majority import majorcert
+from majorcert.core.plurality import Ints
+from majorcert.core.threat import Patch
+from majorcert.errors import DataError, StoreError
+from majorcert.nets.data import Dataset
+from majorcert.nets.defender import Ensemble
+from majorcert.nets.sources.folder import read_image
+from majorcert.nets.voter import Precision
+
+CANDIDATE_PIXELS = {"cuda": 2**23, "cpu": 2**16}
+"""About how many pixels the touched views of one batch of candidates have."""
+GROUP = {"cuda": 256, "cpu": 16}
+"""How many images are attacked together."""
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """One ensemble, the images it is tried on, and how."""
+
+    ensemble: Ensemble
+    images: Dataset
+    truth: Ints
+    numbers: Ints
+    """(N,) the places of the images in the whole split"""
+    pool: Pool
+    patch: Patch
+    effort: Effort
+    precision: Precision
+    surrogates: tuple[Surrogate, ...]
+    batch_size: int
+    folder: Path
+    """where painted images go, and in `broken` what shows a broken promise"""
+
+    @classmethod
+    def of(
+        cls,
+        ensemble: Ensemble,
+        images: Dataset,
+        truth: Ints,
+        numbers: Ints,
+        pool: Pool,
+        patch: Patch,
+        effort: Effort,
+        precision: Precision | None,
+        batch_size: int | None,
+        folder: Path,
+    ) -> "Trial":
+        device = ensemble.defenders[0].voter.device.type
+        kind: Precision = precision or ("bfloat16" if device == "cuda" else "float32")
+        surrogates = tuple(Surrogate.of(each.voter, patch, kind) for each in ensemble.defenders)
+        n_pixels = sum(each.n_pixels for each in surrogates)
+        fitting = max(1, CANDIDATE_PIXELS.get(device, CANDIDATE_PIXELS["cpu"]) // n_pixels)
+        size = batch_size or fitting
+        return cls(ensemble, images, truth, numbers, pool, patch, effort, kind, surrogates, size, folder)
+
+    @property
+    def device(self) -> str:
+        return self.ensemble.defenders[0].voter.device.type
+
+    @property
+    def group(self) -> int:
+        return GROUP.get(self.device, GROUP["cpu"])
+
+    def about(self) -> dict[str, Any]:
+        """Everything that the rows depend on."""
+        return {
+            "patch": str(self.patch),
+            "dataset": self.images.name,
+            "split": self.images.split,
+            "n": len(self.images),
+            **asdict(self.effort),
+            "strategies": [str(defender.strategy) for defender in self.ensemble.defenders],
+            "thresholds": [defender.threshold for defender in self.ensemble.defenders],
+            **{
+                name: [defender.fingerprints()[name] for defender in self.ensemble.defenders]
+                for name in ("weights_sha256", "network_sha256")
+            },
+            "images_sha256": self.images.sha256(),
+            "device": self.device,
+            "precision": self.precision,
+            "batch_size": self.batch_size,
+            "group": self.group,
+        }
+
+    def run(self, log: Logbook, progress: Callable[[int], None]) -> None:
+        """Attack the images that are not in the log yet; `progress` is told candidates x steps."""
+        self._check(log.rows)
+        for begun in range(0, len(self.images), self.group):
+            some = slice(begun, min(begun + self.group, len(self.images)))
+            if len(log.rows) > begun:
+                progress(self.effort.candidate_steps(some.stop - some.start))
+                continue
+            clock = time.perf_counter()
+            rows = self._rows(some, progress)
+            log.add(rows, time.perf_counter() - clock)
+
+    def _check(self, rows: list[Row]) -> None:
+        """Refuse a record that lacks images: what is not in it would never be attacked."""
+        begun = [row["image"] for row in rows]
+        whole = len(begun) == len(self.images) or len(begun) % self.group == 0
+        if not whole or begun != self.numbers[: len(begun)].tolist():
+            raise StoreError(
+                f"{self.folder}: the record of the attack is damaged, it does not have a row for each image; "
+                "remove the folder and attack anew"
+            )
+
+    def painted_as_recorded(self, log: Logbook) -> list[int]:
+        """The numbers of the images whose file, read again, is not predicted as its row says; there should be none."""
+        rows = [row for row in log.rows if row["flipped"]]
+        painted = {row["image"]: found for row in rows if (found := self._painted(row["image"])) is not None}
+        if not painted:
+            return [row["image"] for row in rows]
+        labels = self.ensemble.predict(torch.from_numpy(np.stack(list(painted.values()))))
+        said = dict(zip(painted, labels.tolist(), strict=True))
+        return [row["image"] for row in rows if row["label"] != said.get(row["image"])]
+
+    def _painted(self, number: int) -> npt.NDArray[np.uint8] | None:
+        try:
+            return read_image(self._png(number), self.images.image_size, self.images.channels)
+        except DataError:
+            return None
+
+    def _rows(self, some: slice, progress: Callable[[int], None]) -> list[Row]:
+        images, truth, numbers = self.images.images[some], self.truth[some], self.numbers[some]
+        before = self.ensemble.ballots(images)
+        verdict = majorcert(before, self.patch)
+        watchdog = Watchdog(self.ensemble, images, numbers, before, verdict, self.folder / "broken")
+        correct = np.flatnonzero(verdict.predicted == truth)
+        progress(self.effort.candidate_steps(len(images) - len(correct)))
+        outcomes: dict[int, Outcome] = {}
+        if correct.size:
+            ballots = [torch.from_numpy(each.labels[correct].astype(np.int64)) for each in before]
+            witnesses = [verdict.witness(int(each)) for each in correct]
+            group = Group(
+                victim=Victim.of(self.surrogates, images[correct], ballots, len(self.ensemble.class_names)),
+                images=images[correct],
+                numbers=numbers[correct],
+                safe=np.asarray(verdict.safe)[correct],
+                witnesses=[
+                    None if each is None else Choice(*each.placement, each.rival, each.forced) for each in witnesses
+                ],
+                patch=self.patch,
+            )
+            found = attack_group(
+                group,
+                self.effort,
+                self.pool,
+                lambda which, painted, placements: watchdog.judge(correct[which], painted, placements),
+                batch_size=self.batch_size,
+                progress=progress,
+            )
+            outcomes = dict(zip(correct.tolist(), found, strict=True))
+        rows = []
+        for k, number in enumerate(numbers.tolist()):
+            outcome = outcomes.get(k, Outcome())
+            if outcome.painted is not None:
+                write_png(self._png(number), outcome.painted)
+            rows.append(
+                {
+                    "image": number,
+                    "truth": int(truth[k]),
+                    "predicted": int(verdict.predicted[k]),
+                    "certified": bool(verdict.certified[k]),
+                    "attacked": k in outcomes,
+                    "flipped": outcome.flipped,
+                    "by": outcome.by,
+                    "placement": outcome.placement,
+                    "rival": outcome.rival,
+                    "label": outcome.label,
+                    "restarts": outcome.restarts,
+                    "steps": outcome.steps,
+                    "broken": sorted(watchdog.broken.get(k, ())),
+                }
+            )
+        return rows
+
+    def kept_as_broken(self) -> set[int]:
+        """The numbers of the images that show a broken promise, also of a run that was interrupted right afterwards."""
+        folder = self.folder / "broken"
+        return {int(each.name) for each in folder.iterdir() if each.name.isdecimal()} if folder.is_dir() else set()
+
+    def _png(self, number: int) -> Path:
+        return self.folder / "painted" / f"{number:06d}.png"

@@ -1,0 +1,86 @@
+"""The watchdog: every painted image is judged by the plain path from images to labels, and two promises are checked.
+
+No certified label changes, and no view votes otherwise unless the patch touches it. A broken promise is a fault of
+this software, not of the user: what shows it is kept.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from majorcert.core.ballots import Ballots
+from majorcert.core.plurality import Ints, plurality_of_labels
+from majorcert.core.verdict import Verdict
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from majorcert.nets.defender import Ensemble
+
+FLIPPED = "a certified label changed"
+MOVED = "a view that the patch does not touch votes otherwise"
+
+
+@dataclass(frozen=True, eq=False)
+class Watchdog:
+    """Judges painted versions of some images, and remembers whose promises were broken."""
+
+    ensemble: "Ensemble"
+    images: "Tensor"
+    """(N, C, H, W) uint8, clean"""
+    numbers: Ints
+    """(N,) their places in the whole split"""
+    before: Sequence[Ballots]
+    verdict: Verdict
+    folder: Path
+    """where what shows a broken promise is kept"""
+    broken: dict[int, set[str]] = field(default_factory=dict)
+    """of the images with a broken promise, by their place among these: which promises"""
+
+    def judge(self, which: Ints, painted: "Tensor", placements: npt.NDArray[np.int64]) -> Ints:
+        """(K,) the labels of painted versions of the images `which`."""
+        after = self.ensemble.ballots(painted)
+        labels = plurality_of_labels(np.stack([ballots.label for ballots in after], axis=1), after[0].n_classes)
+        flipped = self.verdict.certified[which] & (labels != self.verdict.predicted[which])
+        moved = np.zeros(len(which), dtype=bool)
+        for clean, now in zip(self.before, after, strict=True):
+            touched = clean.strategy.touched(self.verdict.patch, clean.image_size)
+            reached = touched.rows[placements[:, 0], :, None] & touched.columns[placements[:, 1], None, :]
+            changed = (now.labels != clean.labels[which]).any(axis=2)
+            moved |= (changed & ~reached.reshape(changed.shape)).any(axis=1)
+        for k in np.flatnonzero(flipped | moved):
+            promises = ([FLIPPED] if flipped[k] else []) + ([MOVED] if moved[k] else [])
+            self._keep(int(which[k]), painted[k], placements[k], [each[k : k + 1] for each in after], promises)
+        return labels
+
+    def _keep(
+        self, image: int, painted: "Tensor", placement: Ints, after: Sequence[Ballots], promises: Sequence[str]
+    ) -> None:
+        from majorcert.attacks.broken import keep_broken
+
+        known = self.broken.setdefault(image, set())
+        if set(promises) <= known:
+            return
+        known.update(promises)
+        number = int(self.numbers[image])
+        keep_broken(
+            self.folder / f"{number:06d}",
+            self.images[image],
+            painted,
+            (int(placement[0]), int(placement[1])),
+            self.verdict.patch,
+            [each[image : image + 1] for each in self.before],
+            after,
+            {
+                "image": number,
+                "broken": sorted(known),
+                "certified": bool(self.verdict.certified[image]),
+                "by": str(self.verdict.by[image]),
+                "predicted": int(self.verdict.predicted[image]),
+                "weights_sha256": [defender.weights_sha256 for defender in self.ensemble.defenders],
+            },
+        )

@@ -1,1 +1,0 @@
-"""From evidence to verdicts: one file for each method."""

@@ -1,0 +1,167 @@
+"""Scores: how sure every ablation is of every label, as exact integers, for the methods that need more than votes."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from majorcert.core.ballots import Ballots, checked_images, checked_size, read_only
+from majorcert.core.plurality import Ints
+from majorcert.core.regions import Strategy
+from majorcert.core.regions import strategy as read_strategy
+from majorcert.core.threat import ImageSize
+from majorcert.errors import BallotsError, MajorcertError, StoreError
+from majorcert.files.store import Store
+from majorcert.files.untrusted import reason
+
+HALF_ONE = 2**24
+"""Every float16 from 0 to 1 is a whole multiple of 1 / HALF_ONE, so stored halves become integers without rounding."""
+LARGEST_POINTS = 2**31 - 1
+
+Points = npt.NDArray[np.integer]
+
+
+@dataclass(frozen=True, init=False, eq=False, repr=False)
+class Scores:
+    """What every ablation of every image scores for every label, in whole points; `one` points are a score of 1.
+
+    Rounding to points happens here, once, before anything is predicted or proved: the label and its certificate are
+    both about the points, so no floating-point sum can come between them.
+    """
+
+    points: Points
+    """(images, ablations, classes) of 0 or more"""
+    one: int
+    strategy: Strategy
+    image_size: ImageSize
+    images: Ints
+    provenance: Mapping[str, Any]
+
+    def __init__(
+        self,
+        points: npt.ArrayLike,
+        *,
+        one: int,
+        strategy: Strategy | str,
+        image_size: ImageSize,
+        images: npt.ArrayLike | None = None,
+        provenance: Mapping[str, Any] | None = None,
+    ) -> None:
+        strategy = read_strategy(strategy) if isinstance(strategy, str) else strategy
+        size = checked_size(image_size)
+        array = _checked(np.array(points), strategy, size)
+        if int(one) != one or one < 1:
+            raise BallotsError(f"`one` is the number of points of a score of 1, so at least 1; got {one}")
+        described = {"strategy": str(strategy), "image_size": list(size), "n_classes": array.shape[2]}
+        given = {key: value for key, value in (provenance or {}).items() if key != "fragile"}
+        self.__dict__.update(
+            points=read_only(array),
+            one=int(one),
+            strategy=strategy,
+            image_size=size,
+            images=checked_images(images, len(array)),
+            provenance={**given, **described, "scores_one": int(one)},
+        )
+
+    @classmethod
+    def rounded(
+        cls,
+        scores: npt.ArrayLike,
+        *,
+        one: int = 255,
+        strategy: Strategy | str,
+        image_size: ImageSize,
+        images: npt.ArrayLike | None = None,
+        provenance: Mapping[str, Any] | None = None,
+    ) -> "Scores":
+        """Scores from 0 to 1, such as softmax probabilities, each to the nearest of `one` steps (255: one byte)."""
+        array = np.asarray(scores)
+        if array.dtype.kind != "f" or not (np.isfinite(array).all() and (array >= 0).all() and (array <= 1).all()):
+            raise BallotsError("scores are floating-point numbers from 0 to 1, such as softmax; got others, NaN or inf")
+        points = np.rint(array.astype(np.float64) * one).astype(np.uint8 if one <= 255 else np.int32)
+        return cls(points, one=one, strategy=strategy, image_size=image_size, images=images, provenance=provenance)
+
+    @classmethod
+    def of_votes(cls, ballots: Ballots) -> "Scores":
+        """One point for every label that an ablation votes for: the evidence that PatchGuard's released code masks."""
+        if ballots.fragile is not None:
+            raise BallotsError("masking knows no fragile ballots; give the ballots as recorded, without a tolerance")
+        n_images, n_ablations, n_votes = ballots.labels.shape
+        # One column more than there are labels: ABSTAIN, as the index -1, falls there.
+        points = np.zeros((n_images * n_ablations, ballots.n_classes + 1), dtype=np.uint8)
+        for slot in range(n_votes):
+            points[np.arange(len(points)), ballots.labels[:, :, slot].ravel()] = 1
+        points = points[:, :-1].reshape(n_images, n_ablations, ballots.n_classes)
+        return cls(
+            points,
+            one=1,
+            strategy=ballots.strategy,
+            image_size=ballots.image_size,
+            images=ballots.images,
+            provenance=ballots.provenance,
+        )
+
+    @property
+    def n_classes(self) -> int:
+        return int(self.points.shape[2])
+
+    def __repr__(self) -> str:
+        height, width = self.image_size
+        return f"Scores({len(self)} images of {height}x{width}, {self.strategy}, {self.n_classes} classes, /{self.one})"
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    def __getitem__(self, images: slice | Ints) -> "Scores":
+        if not isinstance(images, slice) and np.ndim(images) != 1:
+            raise BallotsError(f"scores are taken by slice or index array, got {images!r}; for one image [i : i + 1]")
+        part = object.__new__(type(self))
+        part.__dict__.update(self.__dict__, points=self.points[images], images=self.images[images])
+        return part
+
+    @classmethod
+    def load(cls, path: str | Path, images: slice = slice(None)) -> "Scores":
+        """Read the scores of an evidence store: half floats, or integers with their `scores_one` in the attributes."""
+        store = Store.open(path)
+        if "scores" not in store:
+            raise StoreError(f"{path}: holds votes but no scores; vote again and keep the scores")
+        points = store.read("scores", images, kind="if", n_axes=3)
+        index = np.arange(store.array("scores", "if", 3).shape[0])[images]
+        if "images" in store:
+            index = store.read("images", images, kind="i", n_axes=1)
+        origin = store.attributes
+        try:
+            if points.dtype.kind == "f":
+                points, one = _exact_halves(points), HALF_ONE
+            else:
+                one = int(origin["scores_one"])
+            size = (int(origin["image_size"][0]), int(origin["image_size"][1]))
+            return cls(
+                points, one=one, strategy=str(origin["strategy"]), image_size=size, images=index, provenance=origin
+            )
+        except (KeyError, IndexError, TypeError, ValueError, OverflowError, MajorcertError) as error:
+            raise StoreError(f"{path}: its scores cannot be used ({reason(error)})") from error
+
+
+def _exact_halves(scores: npt.NDArray[Any]) -> Points:
+    if scores.dtype != np.float16 or not ((scores >= 0) & (scores <= 1)).all():
+        raise BallotsError(f"expected float16 scores from 0 to 1, all of them written, got {scores.dtype}")
+    return (scores.astype(np.float32) * HALF_ONE).astype(np.int32)
+
+
+def _checked(points: npt.NDArray[Any], strategy: Strategy, image_size: ImageSize) -> Points:
+    if points.ndim != 3 or points.dtype.kind not in "iu" or points.shape[2] < 2:
+        raise BallotsError(f"expected whole (images, ablations, classes) points, got {points.dtype} {points.shape}")
+    n_ablations = strategy.n_ablations(image_size)
+    if points.shape[1] != n_ablations:
+        height, width = image_size
+        raise BallotsError(
+            f"{strategy} makes {n_ablations} ablations of a {height}x{width} image, got scores of {points.shape[1]}"
+        )
+    if points.size and (points.min() < 0 or points.max() > LARGEST_POINTS):
+        wrong = points.min() if points.min() < 0 else points.max()
+        raise BallotsError(f"points are 0 to {LARGEST_POINTS}, got {wrong}")
+    return points

@@ -1,0 +1,150 @@
+"""The files of an evidence store in a folder, looked at before any of them is decoded.
+
+A compressed chunk says itself how much it holds, and decoding takes that much memory; a zarr.json may name other
+codecs; links may lead elsewhere. So nothing is decoded but what majorcert itself would have written.
+"""
+
+import hashlib
+import json
+import math
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from majorcert.errors import StoreError
+from majorcert.files.untrusted import MAX_JSON_BYTES, plain_size, reason
+
+FORMAT = "majorcert-evidence"
+VERSION = 1
+SEAL = "seal"
+"""The attribute that says which arrays there are, and the SHA-256 of that and of the other attributes."""
+MAX_CHUNKS = 2**17
+"""Files in one array; a store that declares more is refused before they are listed."""
+MAX_CHUNK_BYTES = 2**30
+"""A chunk is decoded in one piece; a file that declares a larger one is refused before memory is taken."""
+CODECS = (["bytes", "zstd", "crc32c"], ["transpose", "bytes", "zstd", "crc32c"])
+ZSTD_LEVEL = 9
+ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+
+
+def plain(facts: Any) -> Any:
+    """What JSON values are after they were written and read."""
+    return json.loads(json.dumps(facts, allow_nan=False))
+
+
+def digest(facts: Any) -> str:
+    """SHA-256 of JSON values, the same before they are written and after they are read."""
+    return hashlib.sha256(json.dumps(plain(facts), sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def layout(name: str, shape: tuple[int, ...], dtype: Any, chunks: tuple[int, ...], codecs: Iterable[Any]) -> str:
+    """The fingerprint of how an array is laid out, which is kept beside it."""
+    order = [list(codec.order) for codec in codecs if type(codec).__name__ == "TransposeCodec"]
+    return digest([name, shape, str(dtype), chunks, order])
+
+
+def seal_of(attributes: Mapping[str, Any], arrays: Sequence[str]) -> dict[str, Any]:
+    """What tells attributes and arrays that were changed by accident; it is no signature, anyone can make it."""
+    names = sorted(arrays)
+    return {"arrays": names, "sha256": digest([dict(attributes), names])}
+
+
+def sealed(attributes: Mapping[str, Any], arrays: Sequence[str]) -> dict[str, Any]:
+    """The attributes of a store of these arrays, with its format and its seal."""
+    described = {**attributes, "format": FORMAT, "version": VERSION}
+    return {**described, SEAL: seal_of(described, arrays)}
+
+
+def unsealed(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """The attributes that were given, without those that `sealed` adds."""
+    return {key: value for key, value in attributes.items() if key not in ("format", "version", SEAL)}
+
+
+def images_per_chunk(wanted: int, shape: tuple[int, ...], item_bytes: int) -> int:
+    """As many as wanted, unless the chunk would be one that is refused when it is read; at least one."""
+    per_image = item_bytes * math.prod(shape[1:])
+    least = max(1, -(-shape[0] // MAX_CHUNKS))
+    return max(1, min(max(wanted, least), shape[0], MAX_CHUNK_BYTES // max(1, per_image)))
+
+
+def made_at(path: str | Path) -> tuple[int, int] | None:
+    """What tells a store in a folder from one that is put there later; None for a URL, or if it is gone."""
+    if "://" in str(path):
+        return None
+    try:
+        found = (Path(path) / "zarr.json").stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns
+
+
+def check_folder(path: str | Path, *, writable: bool) -> None:
+    """Refuse what is no folder with a zarr.json; and links, if it is to be written to: they may lead anywhere."""
+    if not Path(path).is_dir():
+        raise StoreError(f"{path}: cannot read the evidence store; it is a file, and a store is a folder")
+    if not (Path(path) / "zarr.json").exists():
+        stores = any(Path(path).glob("*.zarr"))
+        hint = f"give the stores in it, {path}/*.zarr" if stores else "`majorcert vote` writes one"
+        raise StoreError(f"{path}: cannot read the evidence store; it is a folder without zarr.json; {hint}")
+    check_metadata(path)
+    if writable:
+        for folder, folders, files in os.walk(path):
+            for name in (*folders, *files):
+                if (found := Path(folder) / name).is_symlink():
+                    raise StoreError(f"{found}: a link in an evidence store, which is not written through; remove it")
+
+
+def check_metadata(path: str | Path) -> None:
+    """Refuse a zarr.json that is no plain file of a sensible size; one that is missing is left to the reader."""
+    metadata = Path(path) / "zarr.json"
+    try:
+        size = plain_size(metadata)
+    except FileNotFoundError:
+        return
+    except (OSError, ValueError) as error:
+        raise StoreError(f"{metadata}: cannot read the evidence store ({reason(error)})") from None
+    if size > MAX_JSON_BYTES:
+        raise StoreError(f"{metadata}: refused, it has {size:,} bytes, and at most {MAX_JSON_BYTES:,} are expected")
+
+
+def check_codecs(path: str, name: str, array: Any) -> None:
+    """Refuse an array that is packed in any other way than evidence is."""
+    found = [codec.to_dict() for codec in array.metadata.codecs]
+    plain = [codec["name"] for codec in found] in CODECS and array.metadata.storage_transformers == ()
+    little = all(codec.get("configuration", {}).get("endian", "little") == "little" for codec in found)
+    keys = array.metadata.chunk_key_encoding.to_dict()
+    if not plain or not little or keys != {"name": "default", "configuration": {"separator": "/"}}:
+        raise StoreError(f"{path}: refused, {name!r} is packed in another way than majorcert packs evidence")
+
+
+def check_chunks(folder: Path, n_bytes: int, numbers: Iterable[int], n_axes: int) -> None:
+    """Refuse a chunk that would unpack to anything but the bytes that the array declares; a missing one is no fault."""
+    for number in numbers:
+        chunk = folder.joinpath("c", str(number), *["0"] * (n_axes - 1))
+        try:
+            size = plain_size(chunk)
+        except FileNotFoundError:
+            continue
+        except (OSError, ValueError) as error:
+            raise StoreError(f"{chunk}: cannot read the evidence store ({reason(error)})") from None
+        with chunk.open("rb") as file:
+            declared = _unpacked_size(file.read(18))
+        if declared != n_bytes or size > n_bytes + n_bytes // 128 + 1024:
+            raise StoreError(
+                f"{chunk}: cannot read the evidence store; the chunk is damaged, it unpacks to "
+                f"{'an unknown number of' if declared is None else declared} bytes and not to {n_bytes}"
+            )
+
+
+def _unpacked_size(head: bytes) -> int | None:
+    """What the header of a Zstandard frame says that it holds; None if it does not say, or is none (RFC 8878)."""
+    if len(head) < 6 or not head.startswith(ZSTD_MAGIC):
+        return None
+    descriptor = head[4]
+    single = descriptor >> 5 & 1
+    n_size = (single, 2, 4, 8)[descriptor >> 6]
+    start = 5 + (1 - single) + (0, 1, 2, 4)[descriptor & 3]
+    if not n_size or len(head) < start + n_size:
+        return None
+    return int.from_bytes(head[start : start + n_size], "little") + (256 if n_size == 2 else 0)

@@ -1,0 +1,290 @@
+"""Evidence on disk: a Zarr v3 group of arrays whose first axis is the images, with its provenance as attributes.
+
+A chunk of images is written whole or not at all, so a killed writer loses nothing that was finished, and several
+processes may write different chunks. What was never written is recognised when it is read; a checksum beside every
+chunk tells what was damaged since.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from majorcert.errors import StoreError
+from majorcert.files.atomic import replacing
+from majorcert.files.chunks import (
+    FORMAT,
+    MAX_CHUNK_BYTES,
+    MAX_CHUNKS,
+    SEAL,
+    VERSION,
+    ZSTD_LEVEL,
+    check_chunks,
+    check_codecs,
+    check_folder,
+    check_metadata,
+    images_per_chunk,
+    layout,
+    made_at,
+    seal_of,
+    sealed,
+    unsealed,
+)
+from majorcert.files.untrusted import check_room, reason
+
+UNWRITTEN = -2
+"""What an integer array holds where nothing was written yet; no label has this value."""
+MAX_IMAGES = 2**24
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Store:
+    """An open evidence store. `labels` is its leading array: a chunk is there once its labels are."""
+
+    path: str
+    group: Any
+    """the zarr.Group behind it"""
+    _arrays: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    """the zarr.Arrays that were opened, so that their declarations are read and checked once"""
+    _made: tuple[int, int] | None = None
+    """number and time of its zarr.json, which is written once: by them the store is known again"""
+
+    @classmethod
+    def create(
+        cls,
+        path: str | Path,
+        arrays: Mapping[str, tuple[tuple[int, ...], Any]],
+        attributes: Mapping[str, Any],
+        chunk: int = 512,
+        others: Sequence[str] = (),
+    ) -> "Store":
+        """Lay out a store for arrays of the given shapes and types, in chunks of `chunk` images, and nothing in it.
+
+        Args:
+            others: arrays that the caller will lay out in another way, with `lay_out`.
+        """
+        import zarr
+        from zarr.codecs import Crc32cCodec, ZstdCodec
+
+        with explained(path, "write"):
+            described = sealed(attributes, [*arrays, *others])
+            store = cls(str(path), zarr.create_group(str(path), attributes=described, overwrite=False))
+            for name, (shape, dtype) in arrays.items():
+                store.lay_out(
+                    name,
+                    shape=shape,
+                    dtype=dtype,
+                    chunks=(images_per_chunk(chunk, shape, np.dtype(dtype).itemsize), *shape[1:]),
+                    compressors=[ZstdCodec(level=ZSTD_LEVEL), Crc32cCodec()],
+                )
+        return store
+
+    def lay_out(
+        self,
+        name: str,
+        *,
+        shape: tuple[int, ...],
+        dtype: Any,
+        chunks: tuple[int, ...],
+        compressors: Sequence[Any],
+        filters: Sequence[Any] = (),
+    ) -> None:
+        """Make one array, as zarr.Group.create_array takes it, with the fingerprint of its layout beside it."""
+        self.group.create_array(
+            name,
+            shape=shape,
+            dtype=dtype,
+            chunks=chunks,
+            fill_value=UNWRITTEN if np.dtype(dtype).kind == "i" else np.nan,
+            filters=filters,
+            compressors=compressors,
+            attributes={"sha256": layout(name, shape, np.dtype(dtype), chunks, filters)},
+            config={"write_empty_chunks": True},
+        )
+
+    @classmethod
+    def create_or_open(
+        cls,
+        path: str | Path,
+        arrays: Mapping[str, tuple[tuple[int, ...], Any]],
+        attributes: Mapping[str, Any],
+        chunk: int = 512,
+    ) -> "Store":
+        """Go on with the store at that path, if it was laid out for the very same thing; else lay out a new one.
+
+        Several processes may call this at once: the layout is made beside and moved into place, and the first one wins.
+        Behind a URL nothing can be moved: there the first process must be done with this before others start.
+        """
+        if "://" in str(path):
+            if not _is_group(path):
+                cls.create(path, arrays, attributes, chunk)
+        elif not Path(path).exists():
+            with replacing(path, first_wins=True) as beside:
+                cls.create(beside, arrays, attributes, chunk)
+        store = cls.open(path, writable=True)
+        with explained(path, "read"):
+            found = {name: (array.shape, array.dtype) for name, array in store.group.arrays()}
+        wanted = {name: (tuple(shape), np.dtype(dtype)) for name, (shape, dtype) in arrays.items()}
+        differing = sorted(
+            key for key in {*store.attributes, *attributes} if store.attributes.get(key) != attributes.get(key)
+        )
+        if found != wanted or differing:
+            what = ", ".join(differing) or "its arrays"
+            raise StoreError(f"{path}: holds other evidence (differs in {what}); delete it or choose another path")
+        return store
+
+    @classmethod
+    def open(cls, path: str | Path, *, writable: bool = False) -> "Store":
+        """Open an existing store; what is not one, or of another version, is refused."""
+        import zarr
+
+        if "://" not in str(path) and not Path(path).exists():
+            raise StoreError(f"{path}: no such evidence store; `majorcert vote` or Ballots.save writes one")
+        if "://" not in str(path):
+            check_folder(path, writable=writable)
+        made = made_at(path)
+        with explained(path, "read"):
+            mode: Any = "r+" if writable else "r"
+            group = zarr.open_group(str(path), mode=mode, zarr_format=3, use_consolidated=False)
+            attributes: dict[str, Any] = group.attrs.asdict()
+            found = attributes.get("format"), attributes.get("version")
+        if found[0] != FORMAT:
+            raise StoreError(f"{path}: a Zarr group, but not majorcert evidence (its format says {found[0]!r})")
+        if found[1] != VERSION:
+            raise StoreError(f"{path}: evidence of version {found[1]!r}, this majorcert reads version {VERSION}")
+        seal = attributes.pop(SEAL, None)
+        with explained(path, "read"):
+            if seal is not None and seal != seal_of(attributes, seal["arrays"]):
+                raise StoreError(f"{path}: cannot read the evidence store; it is damaged, its attributes were changed")
+        return cls(str(path), group, _made=made)
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        return unsealed(self.group.attrs.asdict())
+
+    def array(self, name: str, kind: str, n_axes: int) -> Any:
+        """The zarr.Array of that name, after its declared type and sizes were checked."""
+        array = self._opened(name)
+        if array.dtype.kind not in kind or array.ndim != n_axes:
+            raise StoreError(f"{self.path}: damaged, {name!r} is declared as {array.dtype} {array.shape}")
+        return array
+
+    def _opened(self, name: str) -> Any:
+        if name not in self._arrays:
+            self._arrays[name] = self._checked(name)
+        return self._arrays[name]
+
+    def _checked(self, name: str) -> Any:
+        if "://" not in self.path:
+            check_metadata(Path(self.path) / name)
+        with explained(self.path, "read"):
+            array = self.group.get(name)
+            if array is None or not hasattr(array, "shape"):
+                raise StoreError(f"{self.path}: damaged, its array {name!r} is missing")
+            if array.chunks[1:] != array.shape[1:]:
+                raise StoreError(f"{self.path}: damaged, {name!r} is declared as {array.dtype} {array.shape}")
+        if math.prod(array.chunks) * array.dtype.itemsize > MAX_CHUNK_BYTES:
+            raise StoreError(f"{self.path}: refused, {name!r} declares chunks of over {MAX_CHUNK_BYTES} bytes")
+        n_images, n_chunks = array.shape[0], -(-array.shape[0] // max(1, array.chunks[0]))
+        if n_images > MAX_IMAGES or n_chunks > MAX_CHUNKS:
+            raise StoreError(
+                f"{self.path}: refused, {name!r} declares {n_images} images in {n_chunks} chunks, and at most "
+                f"{MAX_IMAGES} in {MAX_CHUNKS} are read"
+            )
+        with explained(self.path, "read"):
+            check_codecs(self.path, name, array)
+            empty = array.fill_value == UNWRITTEN if array.dtype.kind == "i" else np.isnan(array.fill_value)
+            expected = layout(name, array.shape, array.dtype, array.chunks, array.metadata.codecs)
+            if not empty or array.attrs.get("sha256", expected) != expected:
+                raise StoreError(f"{self.path}: damaged, {name!r} is not laid out as it was when it was made")
+        return array
+
+    def __contains__(self, name: str) -> bool:
+        seal = self.group.attrs.get(SEAL)
+        if seal is not None:
+            return name in seal["arrays"]
+        with explained(self.path, "read"):
+            return name in self.group
+
+    @property
+    def n_images(self) -> int:
+        return int(self.array("labels", "i", 3).shape[0])
+
+    @property
+    def images_per_chunk(self) -> int:
+        return int(self.array("labels", "i", 3).chunks[0])
+
+    def missing(self) -> list[slice]:
+        """The chunks of images that were never written."""
+        n_images, chunk = self.n_images, self.images_per_chunk
+        parts = [slice(start, min(start + chunk, n_images)) for start in range(0, n_images, chunk)]
+        with explained(self.path, "read"):
+            if self.array("labels", "i", 3).nchunks_initialized == 0:
+                return parts
+        return [part for part in parts if not self._written(part)]
+
+    def _written(self, images: slice) -> bool:
+        """Whether a chunk is there, in all arrays; what is damaged is refused, not written again."""
+        if self.read("labels", images, kind="i", n_axes=3).flat[0] == UNWRITTEN:
+            return False
+        with explained(self.path, "read"):
+            names = [name for name, _ in self.group.arrays()]
+        for name in names:
+            self.read(name, images, kind="if", n_axes=self._opened(name).ndim)
+        return True
+
+    def check_unchanged(self) -> None:
+        """Refuse to go on if another store was put at this path since it was opened: they would be mixed."""
+        if self._made is not None and self._made != made_at(self.path):
+            raise StoreError(f"{self.path}: another store was put in its place meanwhile; start again")
+
+    def write(self, images: slice, arrays: Mapping[str, Array]) -> None:
+        """Write one or several whole chunks. `labels` goes last: where they are, everything is."""
+        self.check_unchanged()
+        with explained(self.path, "write"):
+            for name in sorted(arrays, key="labels".__eq__):
+                self._opened(name)[images] = arrays[name]
+
+    def read(self, name: str, images: slice, *, kind: str, n_axes: int) -> Array:
+        """A part of an array, as it is on disk."""
+        array = self.array(name, kind, n_axes)
+        start, stop, _ = images.indices(array.shape[0])
+        with explained(self.path, "read"):
+            per_image = math.prod(array.shape[1:]) * array.dtype.itemsize
+            check_room(max(0, stop - start) * per_image, f"{name!r} (read fewer images at a time)")
+            if "://" not in self.path and stop > start:
+                numbers = range(start // array.chunks[0], -(-stop // array.chunks[0]))
+                check_chunks(Path(self.path) / name, per_image * array.chunks[0], numbers, n_axes)
+            return np.asarray(array[images])
+
+
+def _is_group(path: str | Path) -> bool:
+    import zarr
+
+    try:
+        with explained(path, "read"):
+            zarr.open_group(str(path), mode="r")
+    except StoreError as error:
+        if isinstance(error.__cause__, FileNotFoundError):
+            return False
+        raise
+    return True
+
+
+@contextmanager
+def explained(path: str | Path, verb: str) -> Iterator[None]:
+    """Whatever Zarr, a codec or the disk complains about becomes one sentence."""
+    try:
+        yield
+    except StoreError:
+        raise
+    except Exception as error:
+        hint = "" if verb == "write" else "; it is damaged, incomplete or not majorcert evidence"
+        raise StoreError(f"{path}: cannot {verb} the evidence store{hint} ({reason(error)})") from error

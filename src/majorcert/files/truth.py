@@ -1,0 +1,79 @@
+"""The true labels of a split, kept in a file of their own beside the evidence: certificates are made without them.
+
+`<dataset>-<split>.truth.json` serves every evidence store of that split in the same folder, and names the images it
+is about by their SHA-256, so that the labels of other images are refused. A plain .npy array names no images: that it
+has labels for all is checked; that it has more is told and allowed, as the evidence may be of the first images alone.
+"""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from majorcert.core.plurality import Ints
+from majorcert.core.reach import Evidence
+from majorcert.errors import StoreError
+from majorcert.files.atomic import replacing
+from majorcert.files.untrusted import read_json, read_npy, reason
+
+FORMAT = "majorcert-truth"
+VERSION = 1
+
+
+def write_truth(path: str | Path, labels: npt.ArrayLike, origin: dict[str, Any]) -> None:
+    """Write the true labels of the images that `origin` (dataset, split, images_sha256, class_names) describes."""
+    content = {"format": FORMAT, "version": VERSION, **origin, "labels": np.asarray(labels).tolist()}
+    with replacing(path) as beside:
+        beside.write_text(json.dumps(content) + "\n", encoding="utf-8")
+
+
+def truth_beside(store: str | Path, evidence: Evidence) -> Path:
+    """Where the true labels of the images of this evidence are kept; there need be no file."""
+    dataset, split = (str(evidence.provenance.get(key, "unknown")) for key in ("dataset", "split"))
+    return Path(store).parent / truth_name(dataset, split)
+
+
+def truth_name(dataset: str, split: str) -> str:
+    return f"{dataset}-{split}.truth.json"
+
+
+def read_truth(path: str | Path, evidence: Evidence, doubt: Callable[[str], None] | None = None) -> Ints:
+    """(images,) the true label of each image of the evidence, from a truth file or a plain .npy array.
+
+    Args:
+        doubt: told, in a sentence, of more labels than the images need: they may belong to another data set.
+    """
+    try:
+        same_images = False
+        if Path(path).suffix == ".npy":
+            labels = read_npy(path)
+        else:
+            raw = read_json(path)
+            if (raw["format"], raw["version"]) != (FORMAT, VERSION):
+                raise StoreError(f"{path}: not a truth file of version {VERSION}")
+            voted_on = evidence.provenance.get("images_sha256")
+            same_images = voted_on == raw["images_sha256"]
+            if voted_on is not None and not same_images:
+                raise StoreError(f"{path}: holds the true labels of other images than those that were voted on")
+            labels = np.asarray(raw["labels"])
+        if labels.ndim != 1 or labels.dtype.kind not in "iu":
+            raise StoreError(f"{path}: expected one whole number for each image, got {labels.dtype} {labels.shape}")
+        last = int(evidence.images.max(initial=-1))
+        if len(labels) <= last:
+            raise StoreError(f"{path}: has {len(labels)} labels, the evidence is of images up to number {last}")
+        if len(labels) > last + 1 and not same_images and doubt is not None:
+            doubt(
+                f"{path} has {len(labels)} labels, and the evidence is of {len(evidence)} images up to number {last}; "
+                "see that the labels are of the same data set and split"
+            )
+        chosen: Ints = labels[evidence.images].astype(np.int64)
+        if chosen.size and (chosen.min() < 0 or chosen.max() >= evidence.n_classes):
+            raise StoreError(f"{path}: labels are 0 to {evidence.n_classes - 1}, got {chosen.min()} to {chosen.max()}")
+    except (OSError, ValueError, TypeError, KeyError, IndexError, OverflowError) as error:
+        raise StoreError(
+            f"{path}: cannot be read as the true labels of {len(evidence)} images ({reason(error)})"
+        ) from None
+    return chosen

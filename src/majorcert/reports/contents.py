@@ -1,0 +1,142 @@
+"""What a report is made from: the evidence, the patches, and what else is known of the images."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from majorcert.core.ballots import Ballots
+from majorcert.core.majority import check_together
+from majorcert.core.plurality import Ints
+from majorcert.core.reach import Evidence
+from majorcert.core.threat import Patch
+from majorcert.core.verdict import Verdict
+from majorcert.errors import DataError, EvidenceError, PatchError
+
+Pictures = npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class Contents:
+    """Evidence of one ensemble, checked to fit together with everything that is said about its images."""
+
+    defenders: tuple[Evidence, ...]
+    names: tuple[str, ...]
+    """what each defender is called on the page"""
+    patches: tuple[Patch, ...]
+    """the first one is shown first"""
+    truth: Ints | None
+    pictures: Pictures | None
+    """(images, height, width, 1 or 3)"""
+    class_names: tuple[str, ...]
+    verdicts: tuple[Verdict, ...]
+    """of other methods on the same images: more rows for the table"""
+
+    def __init__(
+        self,
+        defenders: Sequence[Evidence],
+        patches: Sequence[Patch],
+        *,
+        truth: npt.ArrayLike | None = None,
+        pictures: npt.ArrayLike | None = None,
+        class_names: Sequence[str] | None = None,
+        verdicts: Sequence[Verdict] = (),
+    ) -> None:
+        """Check and keep.
+
+        Args:
+            truth: the true label of each image.
+            class_names: by default those that the evidence records, if any.
+            pictures: uint8 images, (images, channels, height, width) with 1 or 3 channels, or (images, height, width).
+        """
+        check_together(defenders := list(defenders))
+        first = defenders[0]
+        if not len(first):
+            raise EvidenceError("a report shows images, and this evidence holds none; give evidence of at least one")
+        if any(isinstance(defender, Ballots) and defender.fragile is not None for defender in defenders):
+            raise EvidenceError("a report shows votes as they were recorded; give the ballots without a tolerance")
+        if not patches:
+            raise PatchError("a report needs at least one patch size; give for example [Patch(5)]")
+        for patch in patches:
+            patch.n_placements(first.image_size)
+        for verdict in verdicts:
+            if not np.array_equal(verdict.images, first.images):
+                raise EvidenceError(f"the verdict {verdict.method!r} is of other images than the evidence")
+        self.__dict__.update(
+            defenders=tuple(defenders),
+            names=defender_names(defenders),
+            patches=tuple(dict.fromkeys(patches)),
+            truth=None if truth is None else _checked_truth(np.asarray(truth), first),
+            pictures=None if pictures is None else _checked_pictures(np.asarray(pictures), first),
+            class_names=_checked_names(class_names or first.provenance.get("class_names"), first.n_classes),
+            verdicts=tuple(verdicts),
+        )
+
+    def __len__(self) -> int:
+        return len(self.defenders[0])
+
+    @property
+    def n_classes(self) -> int:
+        return self.defenders[0].n_classes
+
+    @property
+    def image_size(self) -> tuple[int, int]:
+        return self.defenders[0].image_size
+
+    @property
+    def images(self) -> Ints:
+        """(images,) the place of each image in its data set"""
+        return self.defenders[0].images
+
+
+def defender_names(defenders: Sequence[Evidence]) -> tuple[str, ...]:
+    """What to call each defender: its strategy if it votes, else what it says of itself; numbered if repeated."""
+    plain = [
+        str(defender.strategy)
+        if isinstance(defender, Ballots)
+        else str(
+            defender.provenance.get("name") or f"{type(defender).__name__} {defender.provenance.get('strategy', '')}"
+        )
+        for defender in defenders
+    ]
+    plain = [name.strip() for name in plain]
+    seen: Counter[str] = Counter()
+    names = []
+    for name in plain:
+        seen[name] += 1
+        names.append(name if plain.count(name) == 1 else f"{name} #{seen[name]}")
+    return tuple(names)
+
+
+def _checked_truth(truth: npt.NDArray[Any], first: Evidence) -> Ints:
+    if truth.shape != (len(first),) or truth.dtype.kind not in "iu":
+        raise DataError(f"expected one true label for each of {len(first)} images, got {truth.dtype} {truth.shape}")
+    if truth.min() < 0 or truth.max() >= first.n_classes:
+        wrong = truth.min() if truth.min() < 0 else truth.max()
+        raise DataError(f"true labels are 0 to {first.n_classes - 1}, got {wrong}; is it the same data set?")
+    return truth.astype(np.int64)
+
+
+def _checked_pictures(pictures: npt.NDArray[Any], first: Evidence) -> Pictures:
+    expected = (len(first), *first.image_size)
+    if pictures.dtype != np.uint8:
+        raise DataError(f"pictures are uint8, 0 to 255, got {pictures.dtype}")
+    if pictures.ndim == 3:
+        pictures = pictures[:, None]
+    if pictures.ndim != 4 or pictures.shape[1] not in (1, 3) or (len(pictures), *pictures.shape[2:]) != expected:
+        raise DataError(
+            f"expected {expected[0]} pictures of {expected[1]}x{expected[2]} as (images, 1 or 3 channels, height, "
+            f"width), got {pictures.shape}; give those that the votes were cast on"
+        )
+    return pictures.transpose(0, 2, 3, 1)
+
+
+def _checked_names(class_names: Sequence[str] | None, n_classes: int) -> tuple[str, ...]:
+    if class_names is None:
+        return tuple(f"class {label}" for label in range(n_classes))
+    if len(class_names) != n_classes:
+        raise DataError(f"expected the names of {n_classes} classes, got {len(class_names)}")
+    return tuple(str(name) for name in class_names)

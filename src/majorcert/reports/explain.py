@@ -1,0 +1,130 @@
+"""The story of one image in the terminal: its verdict, the map of its placements, and what each defender can say."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from majorcert.core.largest import largest_patch
+from majorcert.core.majority import majorcert
+from majorcert.core.reach import Evidence
+from majorcert.core.threat import Bools, Patch
+from majorcert.errors import DataError
+from majorcert.reports.charts import UNSAFE
+from majorcert.reports.contents import Contents
+from majorcert.reports.drawing import safe_text
+from majorcert.reports.png import png
+from majorcert.reports.story import Scene, Testimony, scene, sentence
+
+MAP_SIDE = 512
+"""About how many pixels the saved map is wide."""
+SAFE = (233, 234, 230)
+PATCH = (28, 95, 184)
+MOST_TALLIES = 8
+WIDEST_MAP = 64
+"""Placements side by side that a terminal has room for; of larger maps several share a place."""
+
+
+def position_of(evidence: Evidence, image: int) -> int:
+    """Where in the evidence the image with this number in its data set is."""
+    found = np.flatnonzero(evidence.images == image)
+    if not found.size:
+        shown = f"{evidence.images.min()} to {evidence.images.max()}" if len(evidence) else "no image"
+        raise DataError(f"there is no image {image} in this evidence, which holds {shown}")
+    return int(found[0])
+
+
+def explain(
+    contents: Contents, image: int, patch: Patch, placement: tuple[int, int] | None = None
+) -> tuple[list[str], Bools, Scene]:
+    """Lines of text, the map (placement rows, placement columns) of safe placements, and the scene that is told.
+
+    Args:
+        image: its number in the data set.
+        placement: (top, left); by default the first unsafe one, or the middle of the image.
+    """
+    position = position_of(contents.defenders[0], image)
+    one = [defender[np.array([position])] for defender in contents.defenders]
+    verdict = majorcert(one, patch)
+    safe = np.ones(patch.n_placements(contents.image_size), dtype=bool) if verdict.safe is None else verdict.safe[0]
+    witness = verdict.witness(0)
+    middle = (safe.shape[0] // 2, safe.shape[1] // 2)
+    at = placement or (middle if witness is None else witness.placement)
+    if not (0 <= at[0] < safe.shape[0] and 0 <= at[1] < safe.shape[1]):
+        raise DataError(
+            f"a {patch} patch has its top-left pixel at 0,0 to {safe.shape[0] - 1},{safe.shape[1] - 1}; got {at}"
+        )
+    told = scene(contents.defenders, patch, position, at)
+    names = contents.class_names
+    largest = int(largest_patch(one)[0])
+    lines = [
+        f"image {image}: {names[told.clean]}" + _truth(contents, position, told.clean),
+        _verdict(bool(verdict.certified[0]), str(verdict.by[0]), patch, safe),
+        f"largest certified square: {f'{largest}x{largest}' if largest else 'none'}",
+        "",
+        *safe_text(thinned(safe)),
+        "",
+        f"patch with its top-left pixel at {at[0]},{at[1]}:",
+        sentence(told, names),
+    ]
+    for testimony in told.testimonies:
+        lines += ["", *_defender(testimony, names)]
+    return lines, safe, told
+
+
+def thinned(safe: Bools) -> Bools:
+    """A map of at most WIDEST_MAP columns: each place stands for several placements, safe only if all of them are."""
+    step = -(-max(safe.shape) // WIDEST_MAP)
+    return np.logical_and.reduceat(
+        np.logical_and.reduceat(safe, np.arange(0, safe.shape[0], step), axis=0),
+        np.arange(0, safe.shape[1], step),
+        axis=1,
+    )
+
+
+def map_png(safe: Bools, placement: tuple[int, int], picture: npt.NDArray[np.uint8] | None, patch: Patch) -> bytes:
+    """The image (or a blank one), with the centres of unsafe placements in orange and the patch outlined."""
+    height, width = safe.shape[0] + patch.height - 1, safe.shape[1] + patch.width - 1
+    scale = 2 * max(1, round(MAP_SIDE / 2 / max(height, width)))
+    pixels = np.full((height * scale, width * scale, 4), 255, dtype=np.uint8)
+    ground = np.full((height, width, 3), SAFE) if picture is None else np.broadcast_to(picture, (height, width, 3))
+    pixels[..., :3] = ground.repeat(scale, axis=0).repeat(scale, axis=1)
+    # An even scale puts the centre of every patch, odd or even, on whole pixels.
+    down, right = (patch.height - 1) * scale // 2, (patch.width - 1) * scale // 2
+    unsafe = (~safe).repeat(scale, axis=0).repeat(scale, axis=1)
+    inner = pixels[down : down + unsafe.shape[0], right : right + unsafe.shape[1], :3]
+    inner[unsafe] = (inner[unsafe] * 0.4 + np.array(UNSAFE) * 0.6).astype(np.uint8)
+    top, left = placement[0] * scale, placement[1] * scale
+    box = pixels[top : top + patch.height * scale, left : left + patch.width * scale, :3]
+    edge = np.ones(box.shape[:2], dtype=bool)
+    thick = max(1, scale // 6)
+    edge[thick:-thick, thick:-thick] = False
+    box[edge] = PATCH
+    return png(pixels)
+
+
+def _truth(contents: Contents, position: int, clean: int) -> str:
+    if contents.truth is None:
+        return ""
+    truth = int(contents.truth[position])
+    return " (correct)" if truth == clean else f" (wrong, it is {contents.class_names[truth]})"
+
+
+def _verdict(certified: bool, by: str, patch: Patch, safe: Bools) -> str:
+    if certified:
+        return f"certified against {patch} at all {safe.size:,} placements, by theorem {by[-1]}"
+    return f"not certified against {patch}: {(~safe).sum():,} of {safe.size:,} placements are not proved safe"
+
+
+def _defender(told: Testimony, names: Sequence[str]) -> list[str]:
+    if not told.n_ablations:
+        return [f"{told.name} says {names[told.label]}; it can be made to say {len(told.can_say) - 1} other labels"]
+    lines = [f"{told.name} says {names[told.label]}; {told.n_touched} of {told.n_ablations} ablations are touched"]
+    shown = told.tallies[:MOST_TALLIES]
+    widest = max([5, *(len(names[tally.label]) for tally in shown)])
+    lines.append(f"  {'label':{widest}}  votes   kept  at most")
+    for tally in shown:
+        can = "  can win" if tally.label in told.can_say else ""
+        lines.append(f"  {names[tally.label]:{widest}}  {tally.votes:5}  {tally.kept:5}  {tally.most:7}{can}")
+    others = set(told.can_say) - {tally.label for tally in shown}
+    return [*lines, f"  and {len(others)} other labels can win"] if others else lines

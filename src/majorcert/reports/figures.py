@@ -1,0 +1,214 @@
+"""The figures of a case study, from its results alone: plain SVG, the same bytes for the same numbers."""
+
+from math import ceil, floor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from majorcert.errors import StoreError
+from majorcert.files.atomic import replacing
+from majorcert.files.untrusted import reason
+from majorcert.reports.casestudy import LARGEST_SIDE, SIDES, Results
+from majorcert.reports.plot import Plot
+from majorcert.reports.published import TABLE_1
+from majorcert.reports.svg import CARD, FAINT, SOFT, Drawing, number
+
+RECIPE_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#872d2d", "#4a36c8")
+"""Told apart by people with any kind of colour vision; shapes tell techniques apart besides."""
+PAPER_COLOUR = "#3d444d"
+TECHNIQUES = {"drs-local": ("circle", "DRS"), "pg-drs": ("square", "PG-DRS"), "majorcert-exact": ("star", "MajorCert")}
+PUBLISHED = {"drs": "drs-local", "pg-drs": "pg-drs", "majorcert": "majorcert-exact"}
+SHADES = ("#f7fbff", "#c6dbef", "#6baed6", "#2171b5", "#08306b")
+"""One hue from light to dark, which every kind of colour vision orders alike."""
+N_SHADES = 25
+CELL = 7.0
+"""Points of a drawing for each pixel of a map."""
+
+
+def draw(results: Results, folder: str | Path) -> list[Path]:
+    """Write every figure into the folder; returns the files."""
+    written = []
+    for name, figure in (("clean-certified", scatter), ("by-size", by_size), ("unsafe", unsafe)):
+        try:
+            text = figure(results)
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError, ArithmeticError, StopIteration) as error:
+            raise StoreError(f"results.json does not hold what a figure needs ({reason(error)})") from error
+        written.append(Path(folder) / f"{name}.svg")
+        with replacing(written[-1]) as beside:
+            beside.write_text(text, encoding="utf-8")
+    return written
+
+
+def scatter(results: Results) -> str:
+    """Clean against certified accuracy: every technique on every strategy, with the paper's own case study."""
+    drawing = Drawing(920, 500, "Clean and certified accuracy of each technique")
+    patches = [f"{side}x{side}" for side in sorted(SIDES, reverse=True)]
+    for i, patch in enumerate(patches):
+        ours = [row for row in results["rows"] if row["patch"] == patch and row["method"] in TECHNIQUES]
+        theirs = [row for row in TABLE_1 if not row.quoted]
+        points = [(row["clean"], row["certified"]) for row in ours] + [row.accuracy[patch] for row in theirs]
+        x_range, y_range = (_range([point[axis] for point in points]) for axis in (0, 1))
+        plot = Plot(drawing, 62 + 444 * i, 62, 390, 342, x_range, y_range)
+        drawing.text(plot.left, 46, f"{patch} patch", size=14, bold=True)
+        plot.axes(_ticks(x_range), _ticks(y_range), "clean accuracy, %", "certified accuracy, %" if i == 0 else "")
+        for x, y in points:
+            plot.occupy(x, y, 7)
+        for published in theirs:
+            x, y = published.accuracy[patch]
+            drawing.marker(
+                TECHNIQUES[PUBLISHED[published.method]][0], plot.x(x), plot.y(y), 5, PAPER_COLOUR, hollow=True
+            )
+        for row in ours:
+            colour = _colour(results, row["recipe"])
+            star = row["method"] == "majorcert-exact"
+            drawing.marker(TECHNIQUES[row["method"]][0], plot.x(row["clean"]), plot.y(row["certified"]), 5, colour)
+            text = "MC" if star else _short(row["defenders"][0])
+            plot.label(row["clean"], row["certified"], text, colour, size=12 if star else 10, gap=12 if star else 9)
+    _scatter_legend(drawing, results)
+    return drawing.svg()
+
+
+def by_size(results: Results) -> str:
+    """Certified accuracy of each recipe's ensemble against square patches of every size."""
+    drawing = Drawing(680, 405, "Certified accuracy by patch size")
+    sides = range(1, LARGEST_SIDE + 1)
+    plot = Plot(drawing, 62, 30, 590, 320, (0.5, LARGEST_SIDE + 0.5), (0, 100))
+    plot.axes(list(sides), range(0, 101, 20), "side of the patch, pixels", "certified accuracy, %")
+    for item in results["by_side"]:
+        colour = _colour(results, item["recipe"])
+        places = [f"{number(plot.x(s))} {number(plot.y(v))}" for s, v in zip(sides, item["certified"], strict=True)]
+        drawing.path("M" + "L".join(places), stroke=colour, width=2)
+        for side, value in zip(sides, item["certified"], strict=True):
+            drawing.marker(_shape(results, item["recipe"]), plot.x(side), plot.y(value), 3.5, colour)
+    paper = TABLE_1[0]
+    for side in SIDES:
+        drawing.marker("star", plot.x(side), plot.y(paper.accuracy[f"{side}x{side}"][1]), 5, PAPER_COLOUR, hollow=True)
+    x, y = plot.left + 372, plot.top + 26
+    drawing.rectangle(x - 26, y - 16, 232, 20 * len(results["by_side"]) + 32, fill=CARD, stroke=FAINT)
+    for i, item in enumerate(results["by_side"]):
+        colour = _colour(results, item["recipe"])
+        drawing.line(x - 16, y + 20 * i, x + 16, y + 20 * i, colour=colour, width=2)
+        drawing.marker(_shape(results, item["recipe"]), x, y + 20 * i, 3.5, colour)
+        drawing.text(x + 26, y + 20 * i + 4, f"MajorCert, recipe {item['recipe']}")
+    y += 20 * len(results["by_side"])
+    drawing.marker("star", x, y, 5, PAPER_COLOUR, hollow=True)
+    drawing.text(x + 26, y + 4, "MajorCert, the paper")
+    return drawing.svg()
+
+
+def unsafe(results: Results) -> str:
+    """Where on the image a patch endangers labels: the share of correctly predicted images, by its centre."""
+    maps = [(item, _shares(results, item)) for item in results["unsafe"]]
+    if not maps:
+        raise StoreError("the results hold no map of unsafe placements; compute them again")
+    side = int(maps[0][0]["patch"].split("x")[0])
+    image = CELL * (len(maps[0][1]) + side - 1)
+    n_recipes = len({item["recipe"] for item, _ in maps})
+    drawing = Drawing(
+        max(510, 20 + n_recipes * (image + 40)), 44 + len(SIDES) * (image + 88), "Where labels are not safe"
+    )
+    drawing.text(30, 30, "Correctly predicted images that are not safe from a patch centred here", size=13)
+    top = 74.0
+    for patch in dict.fromkeys(item["patch"] for item, _ in maps):
+        some = [(item, shares) for item, shares in maps if item["patch"] == patch]
+        low = floor(100 * min(float(shares.min()) for _, shares in some))
+        high = max(low + 1, ceil(100 * max(float(shares.max()) for _, shares in some)))
+        for column, (item, shares) in enumerate(some):
+            left = 30 + column * (image + 40)
+            drawing.text(left, top - 9, f"{patch} patch, recipe {item['recipe']}", bold=True)
+            _shade(drawing, (100 * shares - low) / (high - low), left, top, image)
+            drawing.rectangle(left, top, image, image, stroke=SOFT)
+        _scale(drawing, 30, top + image + 14, image, low, high)
+        top += image + 88
+    return drawing.svg()
+
+
+def _shares(results: Results, item: dict[str, Any]) -> npt.NDArray[np.float64]:
+    """(placement rows, placement columns) the unsafe among the correctly predicted images."""
+    key = (item["recipe"], item["patch"], "majorcert-exact")
+    clean = next(r for r in results["rows"] if (r["recipe"], r["patch"], r["method"]) == key)
+    n_correct = max(1, round(clean["clean"] * clean["n"] / 100))
+    return np.asarray(item["images"], dtype=np.float64) / n_correct
+
+
+def _shade(drawing: Drawing, strength: npt.NDArray[np.float64], left: float, top: float, image: float) -> None:
+    """One path for each shade, made of runs of cells; a cell lies where the centre of the patch is."""
+    level = np.clip((strength * N_SHADES).astype(int), 0, N_SHADES - 1)
+    margin_y, margin_x = ((image - CELL * n) / 2 for n in level.shape)
+    for shade in range(N_SHADES):
+        runs = []
+        for i, row in enumerate(level):
+            edges = np.flatnonzero(np.diff(np.concatenate([[0], row == shade, [0]]).astype(int)))
+            for start, stop in edges.reshape(-1, 2).tolist():
+                x, y = left + margin_x + CELL * start, top + margin_y + CELL * i
+                runs.append(f"M{number(x)} {number(y)}h{number(CELL * (stop - start))}v{number(CELL)}H{number(x)}z")
+        if runs:
+            drawing.elements.append(f'<path d="{"".join(runs)}" fill="{_blend(shade)}" shape-rendering="crispEdges"/>')
+
+
+def _scale(drawing: Drawing, left: float, top: float, width: float, low: float, high: float) -> None:
+    step = width / N_SHADES
+    for shade in range(N_SHADES):
+        drawing.rectangle(left + step * shade, top, step + 0.3, 12, fill=_blend(shade))
+    drawing.rectangle(left, top, width, 12, stroke=FAINT)
+    for share, anchor in ((0.0, "start"), (0.5, "middle"), (1.0, "end")):
+        text = f"{number(low + share * (high - low))}%"
+        drawing.text(left + width * share, top + 27, text, size=11, colour=SOFT, anchor=anchor)
+
+
+def _blend(shade: int) -> str:
+    """A shade between two neighbours of SHADES, from light to dark."""
+    place = shade / (N_SHADES - 1) * (len(SHADES) - 1)
+    below = min(int(place), len(SHADES) - 2)
+    ends = [[int(colour[i : i + 2], 16) for i in (1, 3, 5)] for colour in SHADES[below : below + 2]]
+    mixed = (round(a + (b - a) * (place - below)) for a, b in zip(*ends, strict=True))
+    return "#" + "".join(f"{part:02x}" for part in mixed)
+
+
+def _scatter_legend(drawing: Drawing, results: Results) -> None:
+    x, y = 62.0, 462.0
+    for shape, name in TECHNIQUES.values():
+        drawing.marker(shape, x, y, 5, SOFT)
+        drawing.text(x + 12, y + 4, name)
+        x += 34 + 7.2 * len(name)
+    x += 16
+    for recipe in _recipes(results):
+        drawing.rectangle(x - 5, y - 5, 10, 10, fill=_colour(results, recipe))
+        drawing.text(x + 12, y + 4, f"recipe {recipe}")
+        x += 34 + 7.2 * len(f"recipe {recipe}")
+    drawing.marker("circle", x, y, 5, PAPER_COLOUR, hollow=True)
+    drawing.text(x + 12, y + 4, "outlines: the paper (best strategy)")
+    note = "R, C, B: rows, columns, blocks and their size. MC: MajorCert, exact reach. DRS: placement by placement."
+    drawing.text(62, 486, note, size=11, colour=SOFT)
+
+
+def _recipes(results: Results) -> list[str]:
+    return list(dict.fromkeys(row["recipe"] for row in results["rows"]))
+
+
+def _colour(results: Results, recipe: str) -> str:
+    return RECIPE_COLOURS[_recipes(results).index(recipe) % len(RECIPE_COLOURS)]
+
+
+def _shape(results: Results, recipe: str) -> str:
+    return ("circle", "square", "diamond")[_recipes(results).index(recipe) % 3]
+
+
+def _short(spec: str) -> str:
+    """ "columns:19/5" as C19/5."""
+    name, size = spec.split(":")
+    return name[0].upper() + size
+
+
+def _range(values: list[float]) -> tuple[float, float]:
+    """Whole percents with room around the values for their labels."""
+    room = max(1.5, 0.12 * (max(values) - min(values)))
+    return floor(min(values) - room), ceil(max(values) + room)
+
+
+def _ticks(bounds: tuple[float, float]) -> list[float]:
+    low, high = bounds
+    step = next(step for step in (1, 2, 5, 10, 20, 50) if (high - low) / step <= 8)
+    return list(range(ceil(low / step) * step, int(high) + 1, step))

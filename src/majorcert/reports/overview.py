@@ -1,0 +1,174 @@
+"""The numbers of the overview: what holds over all images, for each patch size and each method."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from majorcert.core.ballots import Ballots
+from majorcert.core.drs import drs
+from majorcert.core.largest import largest_patch
+from majorcert.core.majority import majorcert
+from majorcert.core.plurality import Ints
+from majorcert.core.threat import Bools, Patch
+from majorcert.core.verdict import Verdict
+from majorcert.reports.contents import Contents
+
+Progress = Callable[[str], None]
+"""Called with what is being worked out now."""
+
+
+@dataclass(frozen=True)
+class MethodRow:
+    """One line of the table: a method, and how many images it certifies."""
+
+    who: str
+    method: str
+    n_certified: int
+    n_correct: int | None
+    """images predicted correctly; None when the truth is not known, as for the next"""
+    n_certified_and_correct: int | None
+
+
+@dataclass(frozen=True)
+class ClassRow:
+    """The images of one true class, or, where the truth is not known, of one predicted class."""
+
+    label: int
+    n: int
+    n_correct: int
+    n_certified_and_correct: int
+    n_certified_and_wrong: int
+
+
+@dataclass(frozen=True)
+class Confused:
+    """The images of one true class that were given one label."""
+
+    truth: int
+    predicted: int
+    n: int
+    n_certified: int
+
+
+@dataclass(frozen=True, eq=False)
+class Findings:
+    """Everything that depends on the patch."""
+
+    patch: Patch
+    verdict: Verdict
+    methods: tuple[MethodRow, ...]
+    classes: tuple[ClassRow, ...]
+    confused: tuple[Confused, ...]
+    """every pair of labels that occurs, the most frequent first; empty when the truth is not known"""
+    n_unsafe: Ints
+    """(images,) placements at which the image is not safe"""
+    unsafe_share: npt.NDArray[np.float64]
+    """(placement rows, placement columns) the share of images that are not safe there"""
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """The share of images that are certified (and correct, when the truth is known) against squares of each side."""
+
+    name: str
+    shares: tuple[float, ...]
+    """at side 0, that is with no patch, 1, 2, ..."""
+
+
+@dataclass(frozen=True, eq=False)
+class Overview:
+    """What the first part of the page shows."""
+
+    findings: tuple[Findings, ...]
+    largest: Ints
+    """(images,) side of the largest certified square"""
+    curves: tuple[Curve, ...]
+    """of the ensemble, then of each defender alone"""
+
+
+def overview(contents: Contents, progress: Progress = lambda step: None) -> Overview:
+    """Certify everything that the page states, by the methods of the core alone."""
+    findings = []
+    for patch in contents.patches:
+        progress(f"certifying against {patch}")
+        findings.append(_findings(contents, patch))
+    progress("finding the largest certified patches")
+    largest = largest_patch(contents.defenders)
+    curves = [_curve(contents, "ensemble", largest, findings[0].verdict.predicted)]
+    if len(contents.defenders) > 1:
+        for name, defender in zip(contents.names, contents.defenders, strict=True):
+            progress(f"finding the largest certified patches of {name} alone")
+            curves.append(_curve(contents, name, largest_patch([defender]), defender.label))
+    else:
+        curves = [Curve(contents.names[0], curves[0].shares)]
+    return Overview(tuple(findings), largest, tuple(curves))
+
+
+def _findings(contents: Contents, patch: Patch) -> Findings:
+    verdict = majorcert(contents.defenders, patch)
+    safe = np.ones((len(verdict), 1, 1), dtype=bool) if verdict.safe is None else verdict.safe
+    return Findings(
+        patch=patch,
+        verdict=verdict,
+        methods=_methods(contents, patch, verdict),
+        classes=_classes(contents, verdict),
+        confused=() if contents.truth is None else _confused(contents.truth, verdict),
+        n_unsafe=(~safe).sum(axis=(1, 2)),
+        unsafe_share=1 - safe.mean(axis=0),
+    )
+
+
+def _methods(contents: Contents, patch: Patch, ensemble: Verdict) -> tuple[MethodRow, ...]:
+    rows = []
+    for name, defender in zip(contents.names, contents.defenders, strict=True):
+        if isinstance(defender, Ballots):
+            verdict = drs(defender, patch, bound="margin")
+            rows.append(_row(contents, name, "DRS, margin", verdict.predicted, verdict.certified))
+        alone = ensemble if len(contents.defenders) == 1 else drs(defender, patch, bound="local")
+        how = "DRS, local" if isinstance(defender, Ballots) else "alone"
+        rows.append(_row(contents, name, how, alone.predicted, alone.certified))
+    if len(contents.defenders) > 1:
+        by_theorem1 = ensemble.by == "theorem1"
+        rows.append(_row(contents, "ensemble", "MajorCert, theorem 1 alone", ensemble.predicted, by_theorem1))
+        rows.append(_row(contents, "ensemble", "MajorCert, theorem 2", ensemble.predicted, ensemble.certified))
+    for other in contents.verdicts:
+        if other.patch == patch:
+            who = ", ".join(str(origin.get("strategy", origin.get("name", "?"))) for origin in other.defenders)
+            how = "PG-DRS" if other.method == "pg-drs" else other.method
+            rows.append(_row(contents, who, how, other.predicted, other.certified))
+    return tuple(rows)
+
+
+def _row(contents: Contents, who: str, method: str, predicted: Ints, certified: Bools) -> MethodRow:
+    if contents.truth is None:
+        return MethodRow(who, method, int(certified.sum()), None, None)
+    correct = predicted == contents.truth
+    return MethodRow(who, method, int(certified.sum()), int(correct.sum()), int((certified & correct).sum()))
+
+
+def _classes(contents: Contents, verdict: Verdict) -> tuple[ClassRow, ...]:
+    groups = verdict.predicted if contents.truth is None else contents.truth
+    correct = verdict.predicted == groups
+    tallies = [
+        np.bincount(groups[chosen], minlength=contents.n_classes)
+        for chosen in (correct | ~correct, correct, verdict.certified & correct, verdict.certified & ~correct)
+    ]
+    return tuple(
+        ClassRow(int(label), *(int(tally[label]) for tally in tallies)) for label in np.flatnonzero(tallies[0])
+    )
+
+
+def _confused(truth: Ints, verdict: Verdict) -> tuple[Confused, ...]:
+    pairs, place = np.unique(np.stack([truth, verdict.predicted]), axis=1, return_inverse=True)
+    n = np.bincount(place.ravel())
+    n_certified = np.bincount(place.ravel()[verdict.certified], minlength=len(n))
+    every = [Confused(*map(int, values)) for values in zip(*pairs, n, n_certified, strict=True)]
+    return tuple(sorted(every, key=lambda pair: (-pair.n, pair.truth, pair.predicted)))
+
+
+def _curve(contents: Contents, name: str, largest: Ints, predicted: Ints) -> Curve:
+    counted = np.ones(len(largest), dtype=bool) if contents.truth is None else predicted == contents.truth
+    sides = range(int(largest.max()) + 2)
+    return Curve(name, tuple(float((counted & (largest >= side)).mean()) for side in sides))

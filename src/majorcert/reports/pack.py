@@ -1,0 +1,167 @@
+"""From evidence as it was voted to a case study that can be kept: few small files, described in one place."""
+
+import json
+import shutil
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+
+from majorcert.core.ballots import Ballots
+from majorcert.defences.scores import Scores
+from majorcert.errors import EvidenceError, StoreError
+from majorcert.files.atomic import replacing
+from majorcert.files.store import Store
+from majorcert.files.truth import read_truth, truth_beside
+from majorcert.files.untrusted import read_json, read_npz, reason
+from majorcert.reports.casestudy import Recipe, recipes_of
+from majorcert.reports.publish import publish
+
+BAND_STEPS, BLOCK_STEPS = 255, 15
+"""How finely scores are kept: a byte each, or half a byte where there are very many of them."""
+MANY_ABLATIONS = 256
+LARGEST_SCORES = 8_000_000
+"""Scores that take more bytes than this on disk are left out, and PatchGuard masks the votes instead."""
+
+
+@dataclass(frozen=True)
+class Packed:
+    """One store of the case study, and how it got there."""
+
+    source: str
+    store: str
+    n_bytes: int
+    scores: str
+
+
+def pack(
+    stores: Sequence[str | Path], folder: str | Path, recipe: Recipe, truth: str | Path | None = None
+) -> list[Packed]:
+    """Bring the evidence of one recipe into a case study, in the given order; the recipe's earlier stores go.
+
+    Scores are taken from the store, or from STORE.npz beside it (one array of whole points, 0 to 15).
+
+    Args:
+        recipe: its name and what to say of it; its defenders are filled in here.
+        truth: the true labels (.npy or a truth file); by default the file that `majorcert vote` left beside the stores.
+    """
+    folder = Path(folder)
+    described = _described(folder)
+    seen = {_images_of(folder / other["defenders"][0]) for name, other in described.items() if name != recipe.name}
+    names = _names([Store.open(store).attributes.get("strategy", "") for store in stores])
+    packed = []
+    for source, name in zip(map(Path, stores), names, strict=True):
+        ballots = Ballots.load(source)
+        seen.add(ballots.provenance.get("images_sha256"))
+        if len(seen) > 1:
+            raise EvidenceError(f"{source}: voted on other images than the rest of {folder}; use evidence of one split")
+        _keep_truth(folder, ballots, truth or truth_beside(source, ballots))
+        packed.append(_packed(ballots, source, folder, f"{recipe.name}/{name}.zarr"))
+    facts = asdict(replace(recipe, defenders=tuple(item.store for item in packed)))
+    described[recipe.name] = {key: value for key, value in facts.items() if key != "name" and value not in (None, "")}
+    with replacing(folder / "recipes.json") as beside:
+        beside.write_text(json.dumps(described, indent=1) + "\n", encoding="utf-8")
+    named = {folder / store for each in described.values() for store in each["defenders"]}
+    for left_over in {*(folder / recipe.name).glob("*.zarr")} - named:
+        shutil.rmtree(left_over)
+    return packed
+
+
+def scores_of(source: Path, ballots: Ballots) -> Scores | None:
+    """The scores that belong to a store, as finely as they are kept; None if there are none."""
+    strategy, size, images = ballots.strategy, ballots.image_size, ballots.images
+    beside = source.with_suffix(".npz")
+    if beside.is_file():
+        try:
+            points = next(iter(read_npz(beside).values()))
+        except (OSError, ValueError, StopIteration) as error:
+            raise StoreError(f"{beside}: cannot be read as the scores of {source} ({reason(error)})") from None
+        scores = Scores(points, one=BLOCK_STEPS, strategy=strategy, image_size=size, images=images)
+    elif "scores" in Store.open(source):
+        scores = Scores.load(source)
+        steps = BAND_STEPS if scores.points.shape[1] <= MANY_ABLATIONS else BLOCK_STEPS
+        if scores.one > steps:
+            share = scores.points / np.float64(scores.one)
+            scores = Scores.rounded(share, one=steps, strategy=strategy, image_size=size, images=images)
+    else:
+        return None
+    _check_votes_follow(scores, ballots, source)
+    return scores
+
+
+def _check_votes_follow(scores: Scores, ballots: Ballots, source: Path) -> None:
+    """Refuse scores of another defender: a label is voted for where its score is at or over the threshold."""
+    threshold = ballots.provenance.get("threshold")
+    if threshold is None:
+        return
+    voted = Scores.of_votes(ballots).points.astype(bool)
+    # Rounding moves a score by half a point, storing it in half precision by less than another half.
+    low = (scores.points < threshold * scores.one - 1) & voted
+    high = (scores.points > threshold * scores.one + 1) & ~voted
+    if low.any() or high.any():
+        raise EvidenceError(
+            f"{source}: its votes do not follow from its scores at threshold {threshold} "
+            f"({int((low | high).any(axis=(1, 2)).sum())} of {len(ballots)} images); are they of the same defender?"
+        )
+
+
+def _packed(ballots: Ballots, source: Path, folder: Path, store: str) -> Packed:
+    scores = scores_of(source, ballots)
+    publish(ballots, folder / store, scores)
+    said = "none" if scores is None else f"{scores.one} steps"
+    if (n_bytes := _size(folder / store / "scores")) > LARGEST_SCORES:
+        publish(ballots, folder / store)
+        said = f"left out, they take {n_bytes / 1e6:.1f} MB"
+    return Packed(str(source), store, _size(folder / store), said)
+
+
+def _described(folder: Path) -> dict[str, dict[str, Any]]:
+    try:
+        described: dict[str, dict[str, Any]] = read_json(folder / "recipes.json")
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise StoreError(f"{folder}: recipes.json cannot be read ({reason(error)})") from error
+    if not recipes_of(folder, described):
+        raise StoreError(f"{folder}: recipes.json names no recipe; delete it to begin a new case study")
+    return described
+
+
+def _names(specs: Sequence[str]) -> list[str]:
+    """ "columns:19/5" as columns-19-5; of several defenders of one strategy the later ones are numbered."""
+    names: list[str] = []
+    for i, spec in enumerate(specs):
+        name = spec.replace(":", "-").replace("/", "-")
+        earlier = list(specs[:i]).count(spec)
+        names.append(f"{name}-no{earlier + 1}" if earlier else name)
+    return names
+
+
+def _images_of(store: Path) -> str | None:
+    sha256: str | None = Store.open(store).attributes.get("images_sha256")
+    return sha256
+
+
+def _keep_truth(folder: Path, ballots: Ballots, path: str | Path) -> None:
+    """Write truth.npy the first time; later, refuse labels that differ."""
+    kept = folder / "truth.npy"
+    if not np.array_equal(ballots.images, np.arange(len(ballots))):
+        raise EvidenceError("a case study is about every image of a split; this evidence leaves some out")
+    if kept.is_file() and not Path(path).is_file():
+        return
+    labels = read_truth(path, ballots, _refuse).astype(np.uint8)
+    if not kept.is_file():
+        with replacing(kept) as beside, beside.open("wb") as file:
+            np.save(file, labels)
+    elif not np.array_equal(read_truth(kept, ballots), labels):
+        raise EvidenceError(f"{path}: these true labels are not those of {kept}")
+
+
+def _refuse(doubt: str) -> NoReturn:
+    raise EvidenceError(f"{doubt}: a case study is about every image of a split")
+
+
+def _size(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())

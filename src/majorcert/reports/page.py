@@ -1,0 +1,191 @@
+"""The report: one HTML file that needs nothing else, a pure function of what it is made from."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+
+import majorcert
+from majorcert.core.ballots import Ballots
+from majorcert.core.plurality import Ints
+from majorcert.core.threat import Patch
+from majorcert.errors import DataError
+from majorcert.files.atomic import replacing
+from majorcert.reports.charts import curve_chart, heat_map, largest_chart
+from majorcert.reports.contents import Contents
+from majorcert.reports.overview import Confused, Findings, Overview, overview
+from majorcert.reports.palette import PALETTE
+from majorcert.reports.payload import (
+    BY,
+    IMAGES_PER_BLOCK,
+    Block,
+    defender_facts,
+    evidence_blocks,
+    fact_rows,
+    facts_block,
+    script_json,
+)
+from majorcert.reports.sprite import Sprites, spaced, sprites
+
+LIMIT = 10_000
+"""Images that the gallery and the explorer hold unless told otherwise."""
+SCRIPTS = ("payload.js", "votes.js", "story.js", "drawing.js", "gallery.js", "explorer.js", "page.js")
+MOST_CONFUSION_CLASSES = 12
+"""Up to so many classes the confusion is a square; beyond that, a list of the most frequent mistakes."""
+MOST_SQUARES = 12
+"""The explorer offers squares up to this side, beside the patches of the report."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A part of all images, for the bar that adds up to all of them."""
+
+    key: str
+    text: str
+    n: int
+
+
+def write_report(
+    path: str | Path,
+    contents: Contents,
+    *,
+    title: str = "Certified patch robustness",
+    limit: int = LIMIT,
+    progress: Callable[[str], None] = lambda step: None,
+) -> None:
+    """Write the page, whole or not at all. The overview counts every image, whatever the limit."""
+    text = page(contents, overview(contents, progress), title=title, limit=limit, progress=progress)
+    progress("writing the page")
+    with replacing(path) as beside:
+        beside.write_text(text, encoding="utf-8")
+
+
+def page(
+    contents: Contents,
+    numbers: Overview,
+    *,
+    title: str = "Certified patch robustness",
+    limit: int = LIMIT,
+    progress: Callable[[str], None] = lambda step: None,
+) -> str:
+    """The page as text.
+
+    Args:
+        limit: how many images the gallery and the explorer hold, evenly spaced over the evidence.
+    """
+    if limit < 1:
+        raise DataError(f"the page shows at least one image, got a limit of {limit}")
+    progress("packing the evidence")
+    shown = spaced(len(contents), limit)
+    pictures = None if contents.pictures is None else sprites(contents.pictures[shown])
+    blocks = [facts_block(contents, numbers, shown), *evidence_blocks(contents, shown)]
+    blocks += pictures.blocks if pictures else ()
+    template = _environment().get_template("report.html")
+    return template.render(
+        title=title,
+        version=majorcert.__version__,
+        contents=contents,
+        numbers=numbers,
+        n_shown=len(shown),
+        pictures=pictures,
+        outcomes={str(found.patch): _outcomes(contents, found) for found in numbers.findings},
+        curves=curve_chart(numbers.curves),
+        largest=largest_chart(numbers.largest),
+        confusion=partial(_confusion, contents),
+        mistaken=_mistaken,
+        heat_map=heat_map,
+        ballots_ratio=_ballots_ratio(contents),
+        voting=[isinstance(defender, Ballots) for defender in contents.defenders],
+        explorer_patches=_explorer_patches(contents),
+        blocks=blocks,
+        manifest=script_json(_manifest(contents, shown, blocks, pictures)),
+    )
+
+
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("majorcert.reports"),
+        autoescape=select_autoescape(["html"]),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    source = partial(environment.loader.get_source, environment) if environment.loader else None
+    environment.globals["scripts"] = [source(name)[0] for name in SCRIPTS] if source else []
+    environment.globals["style"] = source("report.css")[0] if source else ""
+    environment.filters["percent"] = lambda part, whole: f"{part / max(whole, 1):.1%}"
+    return environment
+
+
+def _manifest(contents: Contents, shown: Ints, blocks: list[Block], pictures: Sprites | None) -> dict[str, Any]:
+    """What the script needs beside the blocks."""
+    return {
+        "imageSize": contents.image_size,
+        "classNames": contents.class_names,
+        "patches": [(patch.height, patch.width) for patch in contents.patches],
+        "by": BY,
+        "palette": PALETTE,
+        "hasTruth": contents.truth is not None,
+        "nShown": len(shown),
+        "imagesPerBlock": IMAGES_PER_BLOCK,
+        "factRows": fact_rows(contents),
+        "defenders": defender_facts(contents),
+        "blocks": {block.name: block.type for block in blocks},
+        "pictures": None
+        if pictures is None
+        else {
+            "places": None if len(pictures.places) == len(shown) else pictures.places,
+            "perSheet": pictures.per_sheet,
+            "columns": pictures.columns,
+        },
+    }
+
+
+def _outcomes(contents: Contents, found: Findings) -> list[Outcome]:
+    certified = found.verdict.certified
+    n_certified = int(certified.sum())
+    if contents.truth is None:
+        return [
+            Outcome("proved", "certified", n_certified),
+            Outcome("open", "not certified", len(contents) - n_certified),
+        ]
+    correct = found.verdict.predicted == contents.truth
+    kinds = (
+        ("proved", "certified and correct", certified & correct),
+        ("danger", "certified and wrong", certified & ~correct),
+        ("open", "correct, not certified", ~certified & correct),
+        ("wrong", "wrong, not certified", ~certified & ~correct),
+    )
+    return [Outcome(key, text, int(chosen.sum())) for key, text, chosen in kinds]
+
+
+def _confusion(contents: Contents, found: Findings) -> tuple[list[int], dict[tuple[int, int], Any]] | None:
+    """The labels that occur and a look-up of their pairs; None when they are too many for a square."""
+    if contents.truth is None:
+        return None
+    labels = np.union1d(contents.truth, found.verdict.predicted).tolist()
+    if len(labels) > MOST_CONFUSION_CLASSES:
+        return None
+    return labels, {(pair.truth, pair.predicted): pair for pair in found.confused}
+
+
+def _mistaken(found: Findings) -> list[Confused]:
+    return [pair for pair in found.confused if pair.truth != pair.predicted]
+
+
+def _explorer_patches(contents: Contents) -> list[Patch]:
+    """Those of the report; ballots answer for any other patch too, so small squares follow."""
+    if not all(isinstance(defender, Ballots) for defender in contents.defenders):
+        return list(contents.patches)
+    squares = [Patch(side) for side in range(1, 1 + min(*contents.image_size, MOST_SQUARES))]
+    return list(dict.fromkeys([*contents.patches, *squares]))
+
+
+def _ballots_ratio(contents: Contents) -> float:
+    """Width over height of the picture of ballots: that of the images, within reason."""
+    height, width = contents.image_size
+    return round(1 / min(max(height / width, 0.4), 2.5), 4)

@@ -1,0 +1,182 @@
+"""One image, one placement: what each defender can be made to say, and why the label is safe there or is not.
+
+Numbers come from the core: ballots, touched ablations and reach. The page tells the same story in the browser, word
+for word; templates/story.js is the twin of this file.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from majorcert.core.ballots import Ballots
+from majorcert.core.plurality import plurality_of_labels, standing
+from majorcert.core.reach import NO_LABEL, Evidence
+from majorcert.core.threat import Bools, Patch
+from majorcert.reports.contents import defender_names
+
+PLAIN_NAME = re.compile(r"[A-Za-z][A-Za-z -]*")
+"""Names that read well in a sentence; all others, such as digits, stand in quotation marks."""
+NAMED = 3
+"""Labels that a sentence names before it counts the others."""
+
+
+@dataclass(frozen=True)
+class Tally:
+    """The votes for one label: all of them, those that no patch here can touch, and the most it can end up with."""
+
+    label: int
+    votes: int
+    kept: int
+    most: int
+
+
+@dataclass(frozen=True)
+class Testimony:
+    """One defender at one placement."""
+
+    name: str
+    label: int
+    """what it says of the clean image"""
+    can_say: tuple[int, ...]
+    """its reach, ascending"""
+    tallies: tuple[Tally, ...]
+    """of every label with a vote, the most votes first; empty for evidence that is not ballots"""
+    n_touched: int
+    n_ablations: int
+
+
+@dataclass(frozen=True)
+class Scene:
+    """One image with the patch at one placement."""
+
+    placement: tuple[int, int]
+    clean: int
+    """the ensemble's label of the clean image"""
+    safe: bool
+    rival: int
+    """the label that comes closest to winning, or wins"""
+    n_clean: int
+    """defenders that say the clean label whatever the patch does"""
+    n_rival: int
+    """defenders that can be made to say the rival"""
+    forced: tuple[int, ...]
+    """what each defender is made to say in the worst case for the clean label"""
+    testimonies: tuple[Testimony, ...]
+
+
+def scene(defenders: Sequence[Evidence], patch: Patch, image: int, placement: tuple[int, int]) -> Scene:
+    """The story of the image at the given position of the evidence, with the patch at (top, left)."""
+    only = np.array([image])
+    some = [defender[only] for defender in defenders]
+    n_classes = some[0].n_classes
+    reach = np.stack([_reach(defender, patch, placement) for defender in some])
+    labels = np.stack([defender.label for defender in some], axis=1)
+    clean = int(plurality_of_labels(labels, n_classes)[0])
+
+    n_clean = int((reach[:, clean] & (reach.sum(axis=1) == 1)).sum())
+    strength = standing(reach.sum(axis=0), np.arange(n_classes), n_classes)
+    strength[clean] = -1
+    rival = int(strength.argmax())
+    others = reach.copy()
+    others[:, clean] = False
+    forced = [rival if row[rival] else int(row.argmax()) if row.any() else clean for row in others]
+    names = defender_names(defenders)
+    return Scene(
+        placement=placement,
+        clean=clean,
+        safe=bool(n_clean * n_classes + n_classes - 1 - clean > strength[rival]),
+        rival=rival,
+        n_clean=n_clean,
+        n_rival=int(reach[:, rival].sum()),
+        forced=tuple(forced),
+        testimonies=tuple(map(_testimony, names, some, reach, [patch] * len(some), [placement] * len(some))),
+    )
+
+
+def _reach(defender: Evidence, patch: Patch, placement: tuple[int, int]) -> Bools:
+    """(classes,): is this label in reach of the only image at this placement?"""
+    top, left = (np.array([side]) for side in placement)
+    here = defender.reach(patch).at(np.array([0]), top, left)
+    inside = np.arange(defender.n_classes) < here.below[0, 0, 0]
+    used = here.listed[0] != NO_LABEL
+    inside[here.listed[0][used]] = here.members[0, used, 0, 0]
+    return inside
+
+
+def _testimony(name: str, one: Evidence, reach: Bools, patch: Patch, placement: tuple[int, int]) -> Testimony:
+    label, can_say = int(one.label[0]), tuple(np.flatnonzero(reach).tolist())
+    if not isinstance(one, Ballots):
+        return Testimony(name, label, can_say, (), 0, 0)
+    touched = one.strategy.touched(patch, one.image_size).mask(*placement)
+    n_touched, counts = int(touched.sum()), one.counts()[0]
+    untouched = one.labels[0][~touched]
+    kept = np.bincount(untouched[untouched >= 0], minlength=one.n_classes)
+    voted = sorted(np.flatnonzero(counts).tolist(), key=lambda label: (-counts[label], label))
+    tallies = tuple(Tally(at, int(counts[at]), int(kept[at]), int(kept[at]) + n_touched) for at in voted)
+    return Testimony(name, label, can_say, tallies, n_touched, len(touched))
+
+
+def sentence(scene: Scene, class_names: Sequence[str]) -> str:
+    """The reason in words."""
+    class_names = [name if PLAIN_NAME.fullmatch(name) else f"“{name}”" for name in class_names]
+    told = scene.testimonies
+    clean, rival = class_names[scene.clean], class_names[scene.rival]
+    if len(told) == 1:
+        if scene.safe:
+            return f"Safe here: {told[0].name} cannot be moved from {clean}."
+        return f"Not safe here: {told[0].name} can be made to say {_either(scene, told[0], class_names)}."
+    if not scene.safe:
+        tie = f", and the tie goes to {rival}, the smaller label" if scene.n_rival == scene.n_clean else ""
+        return (
+            f"Not safe here: with {_forced(scene, class_names)}, "
+            f"{rival} has {scene.n_rival} of {len(told)} votes and {clean} has {scene.n_clean}{tie}."
+        )
+    if scene.n_clean == len(told):
+        return f"Safe here: every defender says {clean} and none can be moved."
+    unmoved = [one.name for one in told if one.can_say == (scene.clean,)]
+    clauses = [_moved(scene, one, class_names) for one in told if one.can_say != (scene.clean,)]
+    tie = " and loses the tie, being the larger label" if scene.n_rival == scene.n_clean else ""
+    return (
+        f"Safe here: {'; '.join(clauses)}; {_all(unmoved)} cannot be moved: {clean} keeps {scene.n_clean} of "
+        f"{len(told)}, {rival} gets at most {scene.n_rival}{tie}."
+    )
+
+
+def _moved(scene: Scene, one: Testimony, class_names: Sequence[str]) -> str:
+    if one.label == scene.clean:
+        return f"{one.name} can be made to say {_either(scene, one, class_names)}"
+    others = _either(scene, one, class_names)
+    return f"{one.name} says {class_names[one.label]} already" + (f" and can be made to say {others}" if others else "")
+
+
+def _forced(scene: Scene, class_names: Sequence[str]) -> str:
+    labels = sorted(set(scene.forced) - {scene.clean}, key=lambda label: (label != scene.rival, label))
+    names = [one.name for one in scene.testimonies]
+    return _all(
+        [
+            f"{_all([name for name, said in zip(names, scene.forced, strict=True) if said == label])} "
+            f"saying {class_names[label]}"
+            for label in labels
+        ]
+    )
+
+
+def _either(scene: Scene, one: Testimony, class_names: Sequence[str]) -> str:
+    """The labels it could be moved to, the rival first: "dog", "dog or frog", "dog, frog, cat or 5 other labels"."""
+    labels = sorted(set(one.can_say) - {scene.clean, one.label}, key=lambda label: (label != scene.rival, label))
+    names = [class_names[label] for label in labels[:NAMED]]
+    if len(labels) > NAMED:
+        more = len(labels) - NAMED
+        names.append(f"{more} other label{'s' if more > 1 else ''}")
+    return _listing(names, "or")
+
+
+def _all(names: Sequence[str]) -> str:
+    return _listing(names, "and")
+
+
+def _listing(names: Sequence[str], last: str) -> str:
+    """ "a", "a and b", "a, b and c" """
+    return ", ".join(names[:-1]) + (f" {last} " if len(names) > 1 else "") + (names[-1] if names else "")

@@ -1,0 +1,151 @@
+"""What `majorcert info` says of case studies and attacks, and which of them it refuses."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from test_hostile import make_attack, make_study
+from typer.testing import CliRunner
+
+from majorcert.commands.app import app
+
+
+def info(*words: Any) -> dict[str, Any]:
+    result = CliRunner().invoke(app, ["info", *map(str, words), "--json"])
+    assert result.exit_code == 0, result.output
+    found: dict[str, Any] = json.loads(result.stdout)
+    return found
+
+
+def refused(path: Path) -> str:
+    result = CliRunner().invoke(app, ["info", str(path)])
+    assert result.exit_code == 2, result.output
+    assert result.stdout == ""
+    assert len(result.stderr.strip().splitlines()) == 1
+    return result.stderr
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    make_study(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def attacked(tmp_path: Path) -> Path:
+    make_attack(tmp_path)
+    return tmp_path
+
+
+def altered(path: Path, *keys: str, value: Any) -> None:
+    """Put another value in a JSON file."""
+    raw = json.loads(path.read_text())
+    part = raw
+    for key in keys[:-1]:
+        part = part[key]
+    part[keys[-1]] = value
+    path.write_text(json.dumps(raw))
+
+
+def test_a_case_study_is_told(study: Path) -> None:
+    facts = info(study)
+    assert (facts["is"], facts["images"]) == ("a case study", 9)
+    assert (facts["dataset"], facts["split"], facts["images_sha256"]) == ("toy", "test", "ab")
+    best = facts["recipes"]["best"]
+    assert best["strategies"] == ["columns:2", "columns:2"]
+    assert (best["clean"], best["certified"]) == (80.0, {"2x2": 40.0, "5x5": 40.0})
+    assert (best["command"], best["epochs"], best["gpu_minutes"]) == ("train", 3, 1.5)
+    text = CliRunner().invoke(app, ["info", str(study)]).stdout
+    assert text.startswith("is: a case study\nimages: 9\n")
+    assert '\nrecipes, best: {"strategies": ["columns:2", "columns:2"], "clean": 80.0,' in text
+
+
+def test_a_case_study_with_an_attack_or_without_results_is_told(study: Path) -> None:
+    make_attack(study)
+    (study / "results.json").unlink()
+    facts = info(study)
+    assert "none yet" in facts["accuracies"]
+    assert "clean" not in facts["recipes"]["best"]
+    assert facts["attack"]["defended"]["under_attack"] == 0.5
+    assert facts["attack"]["defended"]["patch"] == "2x2"
+
+
+def test_a_damaged_case_study_is_refused(study: Path) -> None:
+    whole = study.parent / "whole"
+    shutil.copytree(study, whole)
+
+    def again() -> None:
+        shutil.rmtree(study)
+        shutil.copytree(whole, study)
+
+    altered(study / "results.json", "rows", value=[{"recipe": "best"}])
+    assert "results.json is damaged (it has no 'patch')" in refused(study)
+    again()
+    raw = json.loads((study / "results.json").read_text())
+    (study / "results.json").write_text(json.dumps({**raw, "rows": [{**raw["rows"][0], "certified": 140}]}))
+    assert "results.json is damaged (expected a number from 0 to 100, got 140)" in refused(study)
+    (study / "results.json").write_text("[]")
+    assert "results.json holds no results" in refused(study)
+    again()
+    shutil.rmtree(study / "best" / "columns-2.zarr")
+    assert "no such evidence store" in refused(study)
+    again()
+    np.save(study / "truth.npy", np.zeros(3, np.uint8))
+    assert "is of 7 images, truth.npy of 3" in refused(study)
+    (study / "truth.npy").unlink()
+    assert "it has no truth.npy" in refused(study)
+
+
+def test_an_attack_is_told(attacked: Path) -> None:
+    for path in (attacked, attacked / "attack.json", attacked / "attack.jsonl"):
+        facts = info(path)
+        assert (facts["is"], facts["images"], facts["patch"]) == ("the summary of an attack", 4, "2x2")
+        assert (facts["dataset"], facts["split"]) == ("digits", "test")
+        defended = facts["defended"]
+        assert (defended["clean"], defended["under_attack"], defended["certified"]) == (0.75, 0.5, 0.25)
+        assert (defended["n_flipped"], defended["n_certified_flipped"], defended["broken"]) == (1, 0, 0)
+        assert defended["strategies"] == ["rows:2"]
+        assert "undefended" not in facts
+    (attacked / "attack.json").rename(attacked / "mine.json")
+    assert info(attacked / "mine.json")["is"] == "the summary of an attack"
+    unfinished = info(attacked)
+    assert (unfinished["is"], unfinished["rows"]) == ("the rows of an attack", {"defended": 4})
+
+
+def test_a_damaged_attack_is_refused(attacked: Path) -> None:
+    whole = (attacked / "attack.json").read_text()
+    for keys, value, message in (
+        (("defended", "n_flipped"), 0, "its under_attack is 0.5, and 3 of 4 are counted"),
+        (("defended", "clean"), 1.5, "expected a number from 0 to 1, got 1.5"),
+        (("defended", "n_certified_flipped"), 2, "its counts contradict each other"),
+        (("defended", "n_attacked"), "three", "expected a count, got three"),
+        (("n",), 5, "its clean is 0.75, and 3 of 5 are counted"),
+        (("undefended",), {}, "it has no 'n_attacked'"),
+        (("defended", "about"), None, "of another kind than expected"),
+    ):
+        altered(attacked / "attack.json", *keys, value=value)
+        said = refused(attacked)
+        assert "attack.json: not the summary of an attack, or damaged" in said
+        assert message in said
+        (attacked / "attack.json").write_text(whole)
+    (attacked / "attack.json").write_text("{}")
+    assert "not the summary of an attack, or damaged (it has no 'n')" in refused(attacked / "attack.json")
+
+
+def test_an_attack_whose_rows_do_not_bear_it_out_is_refused(attacked: Path) -> None:
+    lines = (attacked / "attack.jsonl").read_text().splitlines()
+    (attacked / "attack.jsonl").write_text("\n".join(lines[:-1]))
+    assert "attack.json is not what the rows of defended give" in refused(attacked)
+    (attacked / "attack.jsonl").write_text("\n".join(lines).replace('"flipped": true', '"flipped": false'))
+    assert "attack.json is not what the rows of defended give" in refused(attacked)
+    (attacked / "attack.jsonl").write_text("")
+    assert "attack.jsonl: not the record of an attack, or damaged (it is empty)" in refused(attacked)
+
+
+@pytest.mark.parametrize("name", ["ensemble.json", "defender.json", "checkpoint.json"])
+def test_a_file_that_only_has_the_name_of_an_artifact_is_refused(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("{}")
+    assert f"{name}: not an artifact of majorcert, its format is 'None'" in refused(tmp_path)

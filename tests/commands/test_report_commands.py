@@ -1,0 +1,195 @@
+"""The verbs report and explain: what they write and say is the core's; mistakes cost one sentence and exit code 2."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import majorcert as mc
+from majorcert.commands.app import app
+from majorcert.defences.patchguard import patchguard
+from majorcert.defences.scores import Scores
+from majorcert.files.truth import write_truth
+from majorcert.files.writer import BallotsWriter
+from majorcert.reports.story import scene, sentence
+from reports import coherent_ballots, painted
+
+SPECS = ["rows:2", "columns:3", "blocks:4"]
+NAMES = [f"class {label}" for label in range(10)]
+N_IMAGES = 40
+
+
+def asked(*arguments: Any) -> Any:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def done(*arguments: Any) -> str:
+    result = asked(*arguments)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def refused(*arguments: Any) -> str:
+    result = asked(*arguments)
+    assert result.exit_code == 2, result.output
+    assert result.stdout == ""
+    assert len(result.stderr.strip().splitlines()) == 1, result.stderr
+    return result.stderr
+
+
+@pytest.fixture(scope="module")
+def ballots() -> tuple[list[mc.Ballots], Any]:
+    return coherent_ballots(SPECS, n_images=N_IMAGES)
+
+
+@pytest.fixture(scope="module")
+def stores(ballots: tuple[list[mc.Ballots], Any], tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Evidence of images 100 to 139, with the true labels beside it."""
+    defenders, truth = ballots
+    folder = tmp_path_factory.mktemp("evidence")
+    paths = [folder / f"{number}.zarr" for number in range(len(defenders))]
+    for path, each in zip(paths, defenders, strict=True):
+        named = {**each.provenance, "dataset": "made", "split": "test"}
+        facts: dict[str, Any] = {"image_size": each.image_size, "n_classes": each.n_classes, "images": each.images}
+        mc.Ballots(each.labels, strategy=each.strategy, provenance=named, **facts).save(path)
+    labels = np.concatenate([np.zeros(100, int), truth])
+    write_truth(folder / "made-test.truth.json", labels, {"images_sha256": "cd" * 32})
+    return paths
+
+
+def test_a_report_of_evidence_alone(ballots: tuple[list[mc.Ballots], Any], stores: list[Path], tmp_path: Path) -> None:
+    defenders, truth = ballots
+    out = tmp_path / "page.html"
+    said = done("report", *stores, "--patch", "3", "--patch", "2x5", "-o", out, "--limit", "15", "--title", "A <title>")
+    assert said.strip() == str(out)
+    text = out.read_text(encoding="utf-8")
+    for patch in (mc.Patch(3), mc.Patch(2, 5)):
+        share = mc.score(mc.majorcert(defenders, patch), truth).certified
+        claim = rf"No {patch} patch, wherever .{{0,60}}<em>{share:.1%}</em> of 40 images, which are also correct"
+        assert re.search(claim, text, re.DOTALL)
+    assert "hold 15 of 40 images, evenly spaced" in text
+    assert "A &lt;title&gt;" in text
+    assert list(tmp_path.iterdir()) == [out]
+
+
+def test_truth_can_be_given_or_missing(
+    ballots: tuple[list[mc.Ballots], Any], stores: list[Path], tmp_path: Path
+) -> None:
+    defenders, truth = ballots
+    out = tmp_path / "page.html"
+    np.save(tmp_path / "truth.npy", np.concatenate([np.zeros(100, int), (truth + 1) % 10]))
+    done("report", stores[0], "--patch", "2", "--truth", tmp_path / "truth.npy", "-o", out)
+    share = mc.score(mc.majorcert(defenders[:1], mc.Patch(2)), (truth + 1) % 10).certified
+    assert f"<em>{share:.1%}</em> of 40 images, which are also correct" in out.read_text(encoding="utf-8")
+    defenders[0].save(tmp_path / "alone.zarr")
+    done("report", tmp_path / "alone.zarr", "--patch", "2", "-o", out)
+    assert "true labels are not known" in out.read_text(encoding="utf-8")
+
+
+def test_evidence_with_scores_adds_pg_drs(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    scores = random.dirichlet(np.full(3, 0.3), size=(20, 8)).astype(np.float16)
+    scores[:15, :, 1] = 1
+    facts: dict[str, Any] = {"strategy": "columns:2", "image_size": (8, 8), "n_classes": 3}
+    store = tmp_path / "scored.zarr"
+    writer = BallotsWriter.open(store, n_images=20, n_votes=1, scores=True, **facts)
+    for images in writer.missing():
+        writer.write(images, scores[images].argmax(axis=2), scores[images])
+    done("report", store, "--patch", "1", "-o", out := tmp_path / "page.html")
+    share = patchguard(Scores.load(store), mc.Patch(1)).certified.mean()
+    assert 0 < share < 1
+    row = rf"<td>PG-DRS</td>\s*<td class=\"number\">{share:.1%}</td>"
+    assert re.search(row, out.read_text(encoding="utf-8"))
+
+
+def test_images_are_shown_when_they_are_those_that_were_voted_on(tmp_path: Path) -> None:
+    data = pytest.importorskip("majorcert.nets.data")
+    images = painted(6, (8, 8), 3)
+    np.savez(same := tmp_path / "same.npz", test_images=images, test_labels=np.arange(6) % 2)
+    np.savez(other := tmp_path / "other.npz", test_images=images + 1, test_labels=np.arange(6) % 2)
+    origin = {"images_sha256": data.load(str(same), "test").sha256(), "split": "test"}
+    mc.Ballots(np.zeros((6, 8), int), strategy="rows:1", image_size=(8, 8), n_classes=2, provenance=origin).save(
+        store := tmp_path / "a.zarr"
+    )
+    out, pixels = tmp_path / "page.html", tmp_path / "map.png"
+    done("report", store, "--images", same, "--patch", "2", "-o", out)
+    assert 'id="block pictures.0"' in out.read_text(encoding="utf-8")
+    done("explain", store, "--images", same, "--image", "4", "--patch", "2", "--save", pixels)
+    image = pytest.importorskip("PIL.Image")
+    drawn = np.asarray(image.open(pixels))
+    assert np.array_equal(drawn[-1, -1, :3], images[4, :, -1, -1])
+    said = refused("report", store, "--images", other, "--patch", "2", "-o", tmp_path / "no.html")
+    assert "these are other images than those that were voted on" in said
+    assert not (tmp_path / "no.html").exists()
+
+
+def test_explain_tells_the_story_of_the_core(
+    ballots: tuple[list[mc.Ballots], Any], stores: list[Path], tmp_path: Path
+) -> None:
+    defenders, truth = ballots
+    verdict = mc.majorcert(defenders, mc.Patch(3))
+    seen = set()
+    for image in (int(np.flatnonzero(~verdict.certified)[0]), int(np.flatnonzero(verdict.certified)[0])):
+        said = done("explain", *stores, "--image", image + 100, "--patch", "3")
+        seen.add(bool(verdict.certified[image]))
+        assert said.count("##") == (~verdict.safe[image]).sum()
+        right = verdict.predicted[image] == truth[image]
+        assert ("(correct)" in said) == right
+        witness = verdict.witness(image)
+        at = (5, 5) if witness is None else witness.placement
+        assert sentence(scene(defenders, mc.Patch(3), image, at), NAMES) in said
+    assert seen == {True, False}
+    said = done("explain", *stores, "--image", "103", "--patch", "3", "--at", "9,0", "--save", tmp_path / "map.png")
+    assert "patch with its top-left pixel at 9,0" in said
+    assert (tmp_path / "map.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["report", "--patch", "13"], "does not fit"),
+        (["report", "--patch", "big"], "cannot read 'big'"),
+        (["report", "--patch", "3", "--truth", "nowhere.json"], "cannot be read as the true labels"),
+        (["explain", "--patch", "3", "--image", "7"], "no image 7 in this evidence, which holds 100 to 139"),
+        (["explain", "--patch", "3", "--image", "103", "--at", "9"], "cannot read '9' as a placement"),
+        (["explain", "--patch", "3", "--image", "103", "--at", "10,0"], "top-left pixel at 0,0 to 9,9"),
+        (["explain", "--patch", "99", "--image", "103"], "does not fit"),
+    ],
+)
+def test_mistakes_cost_one_sentence(
+    arguments: list[str], message: str, stores: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    verb, *options = arguments
+    assert message in refused(verb, *stores, *options)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_store_that_is_not_there_is_named(tmp_path: Path) -> None:
+    for verb in (["report"], ["explain", "--image", "1"]):
+        assert "nowhere.zarr" in refused(*verb, tmp_path / "nowhere.zarr", "--patch", "3")
+
+
+def test_neither_verb_needs_torch(stores: list[Path], tmp_path: Path) -> None:
+    code = (
+        "import json, sys; sys.modules['torch'] = sys.modules['PIL'] = None; from majorcert.commands.app import app; "
+        "app(json.loads(sys.argv[1]))"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(Path(mc.__file__).parents[1])}
+    for verb in (["report", "-o", str(tmp_path / "page.html")], ["explain", "--image", "103"]):
+        arguments = json.dumps([*verb, str(stores[0]), "--patch", "2"])
+        command = [sys.executable, "-c", code, arguments]
+        found = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        assert found.returncode == 0, found.stderr
+
+
+def test_help_has_an_example() -> None:
+    for verb in ("report", "explain"):
+        assert f"Example: majorcert {verb}" in " ".join(done(verb, "--help").split())

@@ -1,0 +1,152 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import majorcert as mc
+from majorcert.core.plurality import plurality, plurality_of_labels
+
+COLUMNS = {"strategy": "columns:2", "image_size": (4, 4), "n_classes": 3}
+
+
+def test_two_axes_are_one_vote_each() -> None:
+    ballots = mc.Ballots([[0, 1, 2, -1]], **COLUMNS)
+    assert ballots.labels.shape == (1, 4, 1)
+    assert ballots.labels.dtype == np.int8
+    assert ballots.counts().tolist() == [[1, 1, 1]]
+
+
+@pytest.mark.parametrize(("n_classes", "dtype"), [(128, np.int8), (129, np.int16), (2**15 + 1, np.int32)])
+def test_the_smallest_type_that_holds_every_label(n_classes: int, dtype: type) -> None:
+    labels = [[n_classes - 1, -1, 0, 0]]
+    ballots = mc.Ballots(labels, strategy=mc.Columns(2), image_size=(4, 4), n_classes=n_classes)
+    assert ballots.labels.dtype == dtype
+    assert ballots.labels[0, :, 0].tolist() == labels[0]
+
+
+def test_ties_go_to_the_smallest_label() -> None:
+    assert mc.Ballots([[2, 1, 1, 2]], **COLUMNS).label.tolist() == [1]
+    assert mc.Ballots([[-1, -1, -1, -1]], **COLUMNS).label.tolist() == [0]
+    assert plurality(np.array([[3, 4, 4]])).tolist() == [1]
+    assert plurality_of_labels(np.array([[2, 1, 0, 2, 1]]), 3).tolist() == [1]
+
+
+@pytest.mark.parametrize("threshold", [0.3, 0.5, 0.0, 1.0])
+def test_a_score_at_the_threshold_is_a_vote(threshold: float) -> None:
+    rng = np.random.default_rng(0)
+    scores = rng.choice([0.0, 0.2, 0.3, 0.5, 1.0], size=(5, 4, 3))
+    ballots = mc.Ballots.from_scores(scores, threshold=threshold, strategy="columns:2", image_size=(4, 4))
+    for image in range(5):
+        for ablation in range(4):
+            votes = [int(label) for label in ballots.labels[image, ablation] if label != mc.ABSTAIN]
+            assert votes == [c for c in range(3) if scores[image, ablation, c] >= threshold]
+    assert ballots.provenance["threshold"] == threshold
+
+
+def test_without_a_threshold_the_top_label_votes_and_ties_go_to_the_smallest() -> None:
+    scores = [[[0.4, 0.4, 0.2], [0.1, 0.2, 0.7], [0, 0, 0], [0.3, 0.5, 0.5]]]
+    ballots = mc.Ballots.from_scores(scores, threshold=None, strategy="columns:2", image_size=(4, 4))
+    assert ballots.labels[0, :, 0].tolist() == [0, 2, 0, 1]
+
+
+def test_counts_equal_a_plain_count_for_several_labels() -> None:
+    rng = np.random.default_rng(1)
+    labels = np.sort(rng.permuted(np.tile(np.arange(-1, 5), (20, 16, 1)), axis=2)[:, :, :3], axis=2)
+    ballots = mc.Ballots(labels, strategy="blocks:2", image_size=(4, 4), n_classes=5)
+    assert ballots.counts().tolist() == [[int((image == c).sum()) for c in range(5)] for image in labels]
+
+
+def test_slices_keep_the_place_of_each_image() -> None:
+    ballots = mc.Ballots(np.arange(12).reshape(3, 4) % 3, **COLUMNS)
+    assert ballots.label.shape == (3,)
+    assert ballots[1:].images.tolist() == [1, 2]
+    assert ballots[1:][np.array([1])].images.tolist() == [2]
+    assert ballots[1:].label.tolist() == ballots.label[1:].tolist()
+    with pytest.raises(mc.BallotsError, match=r"got 0; for one image \[i : i \+ 1\]"):
+        ballots[0]
+    assert repr(ballots) == "Ballots(3 images of 4x4, columns:2, 3 classes)"
+
+
+@pytest.mark.parametrize(
+    ("labels", "changes", "message"),
+    [
+        ([[0, 1, 2, 3]], {}, r"labels are 0 to 2, or ABSTAIN \(-1\); got 3"),
+        ([[0, 1, 2, -2]], {}, r"labels are 0 to 2, or ABSTAIN \(-1\); got -2"),
+        ([[[0, 0], [1, -1], [1, -1], [1, -1]]], {}, "names a label twice"),
+        ([[0, 1, 2]], {}, r"columns:2 makes 4 ablations of a 4x4 image, got ballots of 3"),
+        ([[0.0, 1.0, 2.0, 0.0]], {}, "expected integer labels"),
+        ([0, 1, 2, 0], {}, r"expected integer labels \(images, ablations, k\)"),
+        ([[0, 1, 2, 0]], {"n_classes": 1}, "at least 2 classes"),
+        ([[0, 1, 2, 0]], {"image_size": (4, 0)}, r"\(height, width\)"),
+        ([[0, 1, 2, 0]], {"strategy": "columns:5"}, r"columns:5 does not fit in a 4x4 image"),
+        ([[0, 1, 2, 0]], {"images": [1, 2]}, "one index, 0 or more, for each of 1 images"),
+        ([[0, 1, 2, 0]], {"images": [-1]}, "one index, 0 or more, for each of 1 images"),
+        ([[0, 1, 2, 0]], {"images": [0.5]}, "one index, 0 or more, for each of 1 images"),
+        ([[0, 1, 2, 0]], {"n_classes": 2.9}, "at least 2 classes apart, got n_classes=2.9"),
+        ([[0, 1, 2, 0]], {"image_size": (4, 4.5)}, r"\(height, width\) in whole pixels"),
+        (np.zeros((2, 4, 0), int), {}, "expected integer labels"),
+    ],
+)
+def test_ballots_that_make_no_sense(labels: list, changes: dict, message: str) -> None:
+    with pytest.raises(mc.MajorcertError, match=message):
+        mc.Ballots(labels, **{**COLUMNS, **changes})
+
+
+@pytest.mark.parametrize(
+    ("scores", "threshold", "message"),
+    [
+        (np.full((1, 4, 3), np.nan), 0.3, "finite and not negative"),
+        (np.full((1, 4, 3), np.inf), 0.3, "finite and not negative"),
+        (np.full((1, 4, 3), -0.1), 0.3, "finite and not negative"),
+        (np.zeros((4, 3)), 0.3, r"expected \(images, ablations, classes\) scores"),
+        (np.zeros((1, 4, 1)), 0.3, r"expected \(images, ablations, classes\) scores"),
+        (np.zeros((1, 4, 3)), -0.1, "a threshold is a number of 0 or more"),
+        (np.zeros((1, 4, 3)), float("nan"), "a threshold is a number of 0 or more"),
+        (np.zeros((1, 5, 3)), 0.3, "makes 4 ablations"),
+    ],
+)
+def test_scores_that_make_no_sense(scores: np.ndarray, threshold: float, message: str) -> None:
+    with pytest.raises(mc.BallotsError, match=message):
+        mc.Ballots.from_scores(scores, threshold=threshold, strategy="columns:2", image_size=(4, 4))
+
+
+def test_votes_of_no_images_are_ballots() -> None:
+    ballots = mc.Ballots(np.zeros((0, 4), dtype=int), **COLUMNS)
+    verdict = mc.majorcert([ballots], mc.Patch(2))
+    assert len(ballots) == len(verdict) == 0
+    assert verdict.safe.shape == (0, 3, 3)
+    assert mc.drs(ballots, mc.Patch(2)).certified.shape == (0,)
+    assert mc.largest_patch([ballots]).shape == (0,)
+    assert mc.score(verdict, []) == (0.0, 0.0, 0)
+
+
+def test_ballots_are_their_own_and_cannot_be_changed() -> None:
+    labels, images = np.array([[0, 1, 2, 0]]), np.array([3])
+    ballots = mc.Ballots(labels, **COLUMNS, images=images)
+    labels[:], images[:] = 1, 7
+    assert ballots.labels[0, :, 0].tolist() == [0, 1, 2, 0]
+    assert ballots.images.tolist() == [3]
+    for array in (ballots.labels, ballots.images, ballots.label):
+        with pytest.raises(ValueError, match="read-only"):
+            array[:] = 0
+
+
+def test_a_part_of_a_subclass_is_one_too() -> None:
+    class Wary(mc.Ballots):
+        """Can be made to say anything."""
+
+        def reach(self, patch: mc.Patch) -> mc.Reach:
+            reach = super().reach(patch)
+            return replace(reach, below=np.full_like(reach.below, 3), members=np.ones_like(reach.members))
+
+    votes = [[0, 0, 0, 0, 0, 0, 0, 0]]
+    facts = {"strategy": "columns:1", "image_size": (1, 8), "n_classes": 3}
+    assert mc.majorcert([mc.Ballots(votes, **facts)], mc.Patch(1)).certified.all()
+    assert not mc.majorcert([Wary(votes, **facts)], mc.Patch(1)).certified.any()
+
+
+@pytest.mark.parametrize("number", [float, np.float32, np.float64])
+def test_the_kind_of_number_of_a_threshold_does_not_matter(number: type) -> None:
+    scores = np.full((1, 4, 3), 0.7, dtype=np.float32)
+    ballots = mc.Ballots.from_scores(scores, threshold=number(0.7), strategy="columns:2", image_size=(4, 4))
+    assert ballots.counts().tolist() == [[4, 4, 4]]

@@ -1,0 +1,62 @@
+"""The commands and the code of the quickstart, as a reader would run them: in order, in one folder."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+import majorcert as mc
+
+QUICKSTART = Path(__file__).parents[2] / "docs" / "quickstart.md"
+QUICK = "--recipe digits --width 8 --epochs 2 --batch-size 8 --device cpu"
+"""What is added to the training command, which is made for a GPU."""
+GIVEN = """
+import numpy as np, torch
+import majorcert as mc
+names, images = ["cat", "dog"], np.zeros((2, 32, 32, 3), dtype=np.uint8)
+my_network = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(5 * 32 * 4, 2))
+my_other_network = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(6 * 32 * 32, 2))
+"""
+"""What the last block takes for granted."""
+
+
+def photographs(folder: Path) -> None:
+    rng = np.random.default_rng(0)
+    for part, n_images in (("train", 12), ("test", 3)):
+        for label, name in enumerate(("cat", "dog")):
+            (folder / "photos" / part / name).mkdir(parents=True)
+            for k in range(n_images):
+                pixels = rng.integers(0, 128, size=(40, 50, 3)) + 127 * label
+                Image.fromarray(pixels.astype(np.uint8)).save(folder / "photos" / part / name / f"{k}.png")
+    Image.open(folder / "photos" / "test" / "cat" / "0.png").save(folder / "cat.jpg")
+
+
+def test_the_quickstart_works(tmp_path: Path) -> None:
+    photographs(tmp_path)
+    blocks = re.findall(r"^```(\w+)\n(.*?)^```", QUICKSTART.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    assert [kind for kind, _ in blocks] == ["sh", "python", "python"]
+    commands, ten_lines, own_network = (code for _, code in blocks)
+    assert len(commands.splitlines()) == 5
+    assert len(ten_lines.splitlines()) <= 10
+    commands = commands.replace("--out runs\n", f"--out runs {QUICK}\n")
+    assert QUICK in commands
+    program = f"{sys.executable} -m majorcert "
+    script = re.sub("^majorcert ", lambda _: program, commands, flags=re.MULTILINE)
+    environment = {**os.environ, "PYTHONPATH": str(Path(mc.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
+
+    def run(*command: str) -> str:
+        found = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+        assert found.returncode == 0, found.stderr
+        return found.stdout
+
+    run("bash", "-ec", script)
+    assert len(list((tmp_path / "verdicts").glob("*.jsonl"))) == 3
+    said = run(sys.executable, "-c", ten_lines).splitlines()
+    assert all(re.fullmatch(r"(cat|dog) (not )?certified", line) for line in said[:-1])
+    assert re.match(r"Score\(clean=.* n=6\)", said[-1])
+    assert len(said) == 7
+    run(sys.executable, "-c", f"{GIVEN}\n{own_network}")

@@ -1,0 +1,136 @@
+"""The shape of the package: who may import whom, and what `import majorcert` costs."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import majorcert
+
+SOURCE = Path(majorcert.__file__).parent
+PACKAGES = {
+    "core": {"core", "errors", "files"},
+    "defences": {"core", "defences", "errors", "files"},
+    "files": {"core", "defences", "errors", "files"},
+    "nets": {"core", "errors", "files", "nets"},
+    "attacks": {"attacks", "commands", "core", "errors", "files", "nets"},
+    "reports": {"core", "defences", "errors", "files", "reports"},
+}
+"""What the modules of each package may import from."""
+TORCH = {"torch", "safetensors", "PIL", "sklearn", "timm"}
+
+
+def imports(path: Path) -> set[str]:
+    """Every module that a file imports, at the top or inside a function."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            found |= {f"{node.module}.{alias.name}" for alias in node.names} | {node.module or ""}
+    return found
+
+
+def files(folder: str) -> list[Path]:
+    return sorted((SOURCE / folder).rglob("*.py"))
+
+
+def reaches_into(path: Path, *packages: str) -> set[str]:
+    return {name for name in imports(path) if any(name == p or name.startswith(f"{p}.") for p in packages)}
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_packages_import_only_from_those_below(package: str) -> None:
+    for path in files(package):
+        ours = {name.split(".")[1] for name in imports(path) if name.startswith("majorcert.")}
+        assert ours <= PACKAGES[package], path
+
+
+def test_the_checker_shares_nothing_with_the_judge_but_the_file_readers() -> None:
+    allowed = {"definitions": {"errors"}, "verify": {"errors", "audit.definitions", "core.ballots", "core.verdict"}}
+    for module, names in allowed.items():
+        path = SOURCE / "audit" / f"{module}.py"
+        ours = {node.module for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ImportFrom)}
+        assert {name for name in ours if name.startswith("majorcert")} == {f"majorcert.{name}" for name in names}
+        assert not reaches_into(path, *TORCH, "numpy")
+
+
+def test_torch_stays_in_nets_and_attacks() -> None:
+    assert any(reaches_into(path, *TORCH) for path in files("nets"))
+    for path in [path for package in ("core", "defences", "files", "audit", "reports") for path in files(package)]:
+        assert not reaches_into(path, "torch", "safetensors", "sklearn", "timm", "majorcert.nets"), path
+
+
+def test_nobody_imports_the_command_line() -> None:
+    for path in SOURCE.rglob("*.py"):
+        if path.name != "__main__.py" and path.parent.name not in ("commands", "attacks"):
+            assert not reaches_into(path, "majorcert.commands"), path
+
+
+def test_public_names_are_sorted_and_there() -> None:
+    assert majorcert.__all__ == sorted(majorcert.__all__)
+    for name in majorcert.__all__:
+        assert hasattr(majorcert, name)
+
+
+def test_import_needs_no_torch_and_no_zarr() -> None:
+    code = (
+        "import sys; sys.modules['torch'] = None; import majorcert; "
+        "print([m for m in ('zarr', 'typer', 'rich', 'jinja2', 'PIL') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+EXECUTING = {
+    "pickle",
+    "cPickle",
+    "_pickle",
+    "marshal",
+    "shelve",
+    "dill",
+    "cloudpickle",
+    "joblib",
+    "yaml",
+    "runpy",
+    "code",
+}
+CALLS = {
+    "eval", "exec", "compile", "__import__", "input", "np.load", "numpy.load", "torch.load", "torch.jit.load",
+    "torch.hub.load", "os.system", "os.popen", "subprocess.run", "subprocess.Popen", "importlib.import_module",
+}  # fmt: skip
+ALLOWED = {("nets/models.py", "importlib.import_module")}
+"""Of timm, by a constant name."""
+
+
+def calls(path: Path) -> set[str]:
+    """Everything that a file calls by a plain or a dotted name."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return {ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+
+
+def test_nothing_that_is_read_is_executed() -> None:
+    """No pickles, no code from files; arrays go through majorcert.intake, which also checks their sizes."""
+    for path in SOURCE.rglob("*.py"):
+        assert not {name.split(".")[0] for name in imports(path)} & EXECUTING, path
+        found = {(path.relative_to(SOURCE).as_posix(), call) for call in calls(path) & CALLS}
+        assert found <= ALLOWED
+        text = path.read_text(encoding="utf-8")
+        assert "allow_pickle" not in text, path
+        assert "extractall" not in text, path
+
+
+def test_files_of_strangers_are_read_in_one_place() -> None:
+    """json.loads and read_text know no limits; what reads without them says here why."""
+    unlimited = {
+        "files/untrusted.py": {"json.loads"},  # the one place
+        "files/chunks.py": {"json.loads"},  # of what json.dumps has just made
+        "nets/checkpoint.py": {"json.loads"},  # the same
+    }
+    for path in SOURCE.rglob("*.py"):
+        name = path.relative_to(SOURCE).as_posix()
+        found = {call for call in calls(path) if call in ("json.loads", "json.load", "reader.loads", "np.fromfile")}
+        assert found == unlimited.get(name, set()), path

@@ -1,0 +1,82 @@
+"""The ensemble that comes with majorcert is the one that the published evidence is about."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from typer.testing import CliRunner
+
+import majorcert as mc
+from majorcert.commands.app import app
+
+HERE = Path(__file__).parents[1]
+EXPECTED = HERE / "data" / "bundled-ballots.npz"
+NEAR = 1e-3
+"""A score this close to the threshold may fall on either side with another processor's rounding; `distance` has how
+close the closest score of each view was."""
+
+
+def synthetic_images() -> np.ndarray:
+    """20 images of soft coloured blobs, exactly the same everywhere: whole-number arithmetic of a seeded generator."""
+    rng = np.random.default_rng(2024)
+    corners = rng.integers(0, 256, size=(20, 5, 5, 3))
+    position = np.arange(32) * 4
+    cell, share = position // 32, position % 32
+    tall = corners[:, cell] * (32 - share)[:, None, None] + corners[:, cell + 1] * share[:, None, None]
+    wide = tall[:, :, cell] * (32 - share)[:, None] + tall[:, :, cell + 1] * share[:, None]
+    return (wide // 1024).astype(np.uint8)
+
+
+@pytest.fixture(scope="module")
+def ensemble() -> mc.Ensemble:
+    return mc.Ensemble.load("cifar10")
+
+
+def test_it_votes_as_it_did_when_it_was_published(ensemble: mc.Ensemble) -> None:
+    images = synthetic_images()
+    assert int(images.astype(np.int64).sum()) == 7_794_565
+    with np.load(EXPECTED) as expected:
+        for defender in ensemble.defenders:
+            name = str(defender.strategy)
+            firm = expected[f"{name} distance"] > NEAR
+            assert firm.mean() > 0.95
+            assert np.array_equal(defender.ballots(images).labels[firm], expected[name][firm])
+
+
+def test_the_published_evidence_is_of_these_weights(ensemble: mc.Ensemble) -> None:
+    for defender in ensemble.defenders:
+        store = HERE.parent / "results" / "cifar10" / "small" / f"{str(defender.strategy).replace(':', '-')}.zarr"
+        facts = mc.Ballots.load(store, images=slice(0, 1)).provenance
+        assert facts["weights_sha256"] == defender.weights_sha256
+        assert facts["threshold"] == defender.threshold
+        assert facts["precision"] == "float32"
+        assert facts["view"] == defender.view
+
+
+def test_predict_works_at_once(tmp_path: Path, ensemble: mc.Ensemble) -> None:
+    Image.fromarray(synthetic_images()[0]).resize((48, 64)).save(tmp_path / "photo.png")
+    done = CliRunner().invoke(app, ["predict", str(tmp_path / "photo.png"), "--json"])
+    assert done.exit_code == 0, done.output
+    (found,) = json.loads(done.stdout)
+    assert found["label"] in ensemble.class_names
+    assert set(found["certified"]) == {"5x5"}
+
+
+def test_it_is_small_enough_to_come_along() -> None:
+    folder = Path(mc.__file__).parent / "bundled" / "cifar10"
+    assert sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) < 20e6
+
+
+def test_info_looks_at_the_weights_of_every_member(tmp_path: Path) -> None:
+    shutil.copytree(Path(mc.__file__).parent / "bundled" / "cifar10", tmp_path / "ensemble")
+    assert CliRunner().invoke(app, ["info", str(tmp_path / "ensemble")]).exit_code == 0
+    weights = tmp_path / "ensemble" / "columns-6" / "weights.safetensors"
+    raw = bytearray(weights.read_bytes())
+    raw[-1] ^= 1
+    weights.write_bytes(raw)
+    done = CliRunner().invoke(app, ["info", str(tmp_path / "ensemble")])
+    assert done.exit_code == 1
+    assert "weights are not the ones that defender.json is about" in done.output

@@ -1,0 +1,148 @@
+"""The story in the terminal: the core's numbers, a map that shows every unsafe placement, a picture of it."""
+
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import typer
+from typer.testing import CliRunner
+
+import majorcert as mc
+from majorcert.commands.explain import explain as explain_command
+from majorcert.commands.report import pictures_of
+from majorcert.commands.report import report as report_command
+from majorcert.reports.contents import Contents
+from majorcert.reports.explain import WIDEST_MAP, explain, map_png, thinned
+from majorcert.reports.story import scene, sentence
+from reports import ReachOnly, coherent_ballots, painted
+
+SPECS = ["rows:2", "columns:3", "blocks:4"]
+PATCH = mc.Patch(3)
+
+
+@pytest.fixture(scope="module")
+def contents() -> Contents:
+    defenders, truth = coherent_ballots(SPECS, n_images=40)
+    return Contents(defenders, [PATCH], truth=truth)
+
+
+def test_an_image_that_is_not_certified(contents: Contents) -> None:
+    verdict = mc.majorcert(contents.defenders, PATCH)
+    image = int(np.flatnonzero(~verdict.certified)[0])
+    lines, safe, told = explain(contents, image + 100, PATCH)
+    assert np.array_equal(safe, verdict.safe[image])
+    assert told.placement == verdict.witness(image).placement
+    text = "\n".join(lines)
+    assert f"not certified against 3x3: {(~safe).sum()} of 100 placements" in text
+    assert text.count("##") == (~safe).sum()
+    assert sentence(told, contents.class_names) in lines
+    for one in told.testimonies:
+        assert f"{one.name} says" in text
+        assert f"{one.n_touched} of {one.n_ablations} ablations are touched" in text
+
+
+def test_an_image_that_is_certified(contents: Contents) -> None:
+    verdict = mc.majorcert(contents.defenders, PATCH)
+    image = int(np.flatnonzero(verdict.certified)[0])
+    lines, safe, told = explain(contents, image + 100, PATCH)
+    assert safe.all()
+    assert told.placement == (5, 5)
+    assert f"certified against 3x3 at all 100 placements, by theorem {verdict.by[image][-1]}" in lines
+    largest = int(mc.largest_patch(contents.defenders)[image])
+    assert f"largest certified square: {largest}x{largest}" in lines
+
+
+def test_a_placement_can_be_chosen(contents: Contents) -> None:
+    _, _, told = explain(contents, 103, PATCH, (9, 0))
+    assert told == scene(contents.defenders, PATCH, 3, (9, 0))
+    with pytest.raises(mc.DataError, match="top-left pixel at 0,0 to 9,9"):
+        explain(contents, 103, PATCH, (10, 0))
+    with pytest.raises(mc.DataError, match="no image 99 in this evidence, which holds 100 to 139"):
+        explain(contents, 99, PATCH)
+
+
+def test_wrong_labels_are_named(contents: Contents) -> None:
+    flipped = Contents(contents.defenders, [PATCH], truth=(contents.truth + 1) % 10)
+    told = explain(contents, 100, PATCH)[2]
+    assert f"(wrong, it is class {(contents.truth[0] + 1) % 10})" in explain(flipped, 100, PATCH)[0][0]
+    assert explain(Contents(contents.defenders, [PATCH]), 100, PATCH)[0][0] == f"image 100: class {told.clean}"
+
+
+def test_a_defender_that_does_not_vote(contents: Contents) -> None:
+    hidden = Contents([ReachOnly(contents.defenders[0]), contents.defenders[1]], [PATCH])
+    text = "\n".join(explain(hidden, 100, PATCH)[0])
+    assert "curtain says" in text
+    assert "it can be made to say" in text
+
+
+def test_large_maps_are_thinned_and_lose_no_unsafe_placement() -> None:
+    safe = np.ones((200, 150), dtype=bool)
+    safe[199, 149] = False
+    small = thinned(safe)
+    assert max(small.shape) <= WIDEST_MAP
+    assert (~small).sum() == 1
+    assert not small[-1, -1]
+
+
+@pytest.mark.parametrize("size", [(3, 3), (2, 5), (1, 1)])
+@pytest.mark.parametrize("channels", [None, 1, 3])
+def test_the_saved_map_marks_unsafe_centres(size: tuple[int, int], channels: int | None) -> None:
+    image = pytest.importorskip("PIL.Image")
+    safe = np.ones((10, 9), dtype=bool)
+    safe[9, 8] = False
+    picture = None
+    shape = (9 + size[0], 8 + size[1])
+    if channels:
+        picture = painted(1, shape, channels)[0].transpose(1, 2, 0)
+    pixels = np.asarray(image.open(io.BytesIO(map_png(safe, (0, 0), picture, mc.Patch(*size)))))
+    scale = pixels.shape[0] // shape[0]
+    assert pixels.shape == (shape[0] * scale, shape[1] * scale, 4)
+    y, x = (round((9 + size[0] / 2) * scale), round((8 + size[1] / 2) * scale))
+    assert pixels[y, x, 0] > pixels[y, x, 2]
+    assert pixels[0, 0, 2] > pixels[0, 0, 0]
+
+
+def test_the_commands_tell_and_write(contents: Contents, tmp_path: Path, monkeypatch: Any) -> None:
+    app = typer.Typer()
+    app.command()(explain_command)
+    app.command()(report_command)
+    monkeypatch.chdir(tmp_path)
+    stores = []
+    for name, ballots in zip("abc", contents.defenders, strict=True):
+        ballots.save(f"{name}.zarr")
+        stores.append(f"{name}.zarr")
+    np.save("truth.npy", np.concatenate([np.zeros(100, int), contents.truth]))
+    asked = ["explain", *stores, "--image", "103", "--patch", "3"]
+    told = CliRunner().invoke(app, [*asked, "--at", "9,0", "--save", "map.png"], catch_exceptions=False)
+    assert told.exit_code == 0
+    assert "patch with its top-left pixel at 9,0" in told.stdout
+    assert Path("map.png").read_bytes().startswith(b"\x89PNG")
+    asked = ["report", *stores, "--patch", "3", "--patch", "2x5", "--truth", "truth.npy", "-o", "r.html"]
+    written = CliRunner().invoke(app, asked, catch_exceptions=False)
+    assert written.exit_code == 0
+    assert written.stdout.strip() == "r.html"
+    assert "which are also correct" in Path("r.html").read_text(encoding="utf-8")
+    with pytest.raises(mc.PatchError, match="cannot read '9' as a placement"):
+        CliRunner().invoke(
+            app, ["explain", *stores, "--image", "103", "--patch", "3", "--at", "9"], catch_exceptions=False
+        )
+
+
+def test_pictures_must_be_those_that_were_voted_on(tmp_path: Path) -> None:
+    data = pytest.importorskip("majorcert.nets.data")
+    images = painted(6, (12, 12), 1)
+    np.savez(tmp_path / "same.npz", test_images=images, test_labels=np.arange(6) % 2)
+    np.savez(tmp_path / "other.npz", test_images=images + 1, test_labels=np.arange(6) % 2)
+    sha256 = data.load(str(tmp_path / "same.npz"), "test").sha256()
+    ballots = mc.Ballots(
+        np.zeros((6, 12), int),
+        strategy="rows:1",
+        image_size=(12, 12),
+        n_classes=2,
+        provenance={"images_sha256": sha256, "split": "test"},
+    )
+    assert np.array_equal(pictures_of(str(tmp_path / "same.npz"), ballots[2:4], tmp_path, 0), images[2:4])
+    with pytest.raises(mc.DataError, match="these are other images"):
+        pictures_of(str(tmp_path / "other.npz"), ballots, tmp_path, 0)

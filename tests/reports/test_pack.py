@@ -1,0 +1,179 @@
+"""Packing: evidence as it was voted becomes a case study that says the same, in few files."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import majorcert as mc
+from majorcert.audit.verify import verify
+from majorcert.commands.app import app
+from majorcert.files.truth import write_truth
+from majorcert.files.writer import BallotsWriter
+from majorcert.reports.casestudy import CaseStudy, Recipe, compute
+from majorcert.reports.pack import pack
+
+SIZE = (20, 20)
+N, CLASSES = 60, 3
+BEST = Recipe("best", (), epochs=2, command="train it")
+
+
+def made_up(spec: str, seed: int) -> np.ndarray:
+    random = np.random.default_rng(seed)
+    logits = random.normal(0, 1, (N, mc.strategy(spec).n_ablations(SIZE), CLASSES))
+    logits[np.arange(N), :, np.arange(N) % CLASSES] += random.normal(1.5, 1, (N, 1))
+    weights = np.exp(logits)
+    return (weights / weights.sum(axis=2, keepdims=True)).astype(np.float16)
+
+
+def voted(path: Path, spec: str, seed: int, *, scores: bool = True, distance: bool = False, images: str = "ab") -> Path:
+    """A store in many chunks, as voting leaves it, with the true labels beside it."""
+    values = made_up(spec, seed)
+    ballots = mc.Ballots.from_scores(values, threshold=0.3, strategy=spec, image_size=SIZE)
+    origin = {"threshold": 0.3, "images_sha256": images, "dataset": "made-up", "split": "test"}
+    kind = {"strategy": spec, "image_size": SIZE, "n_classes": CLASSES, "provenance": origin}
+    writer = BallotsWriter.open(path, n_images=N, n_votes=3, scores=scores, distance=distance, chunk=7, **kind)
+    for part in writer.missing():
+        far = ballots.distance[part] if distance else None
+        writer.write(part, ballots.labels[part], values[part] if scores else None, far)
+    labels = {"dataset": "made-up", "split": "test", "images_sha256": images, "class_names": list("abc")}
+    write_truth(path.parent / "made-up-test.truth.json", np.arange(N) % CLASSES, labels)
+    return path
+
+
+@pytest.fixture
+def raw(tmp_path: Path) -> list[Path]:
+    """Two defenders of one strategy, one of another, and blocks whose coarse scores lie in a file of their own."""
+    stores = [
+        voted(tmp_path / "raw" / "first.zarr", "columns:3", 1),
+        voted(tmp_path / "raw" / "second.zarr", "columns:3", 2),
+        voted(tmp_path / "raw" / "third.zarr", "rows:3", 3, scores=False),
+        voted(tmp_path / "raw" / "fourth.zarr", "blocks:8", 4, scores=False),
+    ]
+    np.savez(stores[3].with_suffix(".npz"), scores=np.rint(made_up("blocks:8", 4) * 15.0).astype(np.uint8))
+    return stores
+
+
+def test_a_packed_store_holds_the_same_votes_and_its_scores_rounded(raw: list[Path], tmp_path: Path) -> None:
+    packed = pack(raw, tmp_path / "study", BEST)
+    names = ["best/columns-3.zarr", "best/columns-3-no2.zarr", "best/rows-3.zarr", "best/blocks-8.zarr"]
+    assert [item.store for item in packed] == names
+    assert [item.scores for item in packed] == ["255 steps", "255 steps", "none", "15 steps"]
+    for source, item in zip(raw, packed, strict=True):
+        store = tmp_path / "study" / item.store
+        assert (mc.Ballots.load(store).labels == mc.Ballots.load(source).labels).all()
+        assert mc.Ballots.load(store).provenance["images_sha256"] == "ab"
+        assert sum(path.is_file() for path in store.rglob("*")) <= 5
+        assert item.n_bytes == sum(path.stat().st_size for path in store.rglob("*") if path.is_file())
+    second = mc.Scores.load(tmp_path / "study" / names[1])
+    assert (second.points == np.rint(made_up("columns:3", 2).astype(float) * 255)).all()
+    assert (mc.Scores.load(tmp_path / "study" / names[3]).points == np.rint(made_up("blocks:8", 4) * 15.0)).all()
+
+
+def test_distances_are_packed_too_and_far_ones_of_many_ablations_as_less(tmp_path: Path) -> None:
+    few = voted(tmp_path / "raw" / "few.zarr", "columns:3", 1, distance=True)
+    many = voted(tmp_path / "raw" / "many.zarr", "blocks:8", 4, scores=False, distance=True)
+    folder = tmp_path / "study"
+    packed = [mc.Ballots.load(folder / item.store) for item in pack([few, many], folder, BEST)]
+    raw = [mc.Ballots.load(few), mc.Ballots.load(many)]
+    assert np.array_equal(packed[0].distance, raw[0].distance)
+    assert np.array_equal(packed[1].distance, np.minimum(raw[1].distance, np.float16(1 / 16)))
+    for tolerance in (1e-3, 0.06):
+        verdicts = [mc.majorcert([each.tolerating(tolerance) for each in pair], mc.Patch(2)) for pair in (raw, packed)]
+        assert np.array_equal(verdicts[0].safe, verdicts[1].safe)
+        checks = verify(verdicts[0], packed, range(0, N, 20))
+        assert [each.what for check in checks for each in check.differences] == []
+    assert packed[1].tolerating(1 / 16).fragile.all()
+
+
+def test_rows_of_two_defenders_of_one_strategy_can_be_told_apart(raw: list[Path], tmp_path: Path) -> None:
+    folder = tmp_path / "study"
+    arguments = ["pack", *map(str, raw), "-o", str(folder), "--recipe", "best", "--gpu-minutes", "3.5"]
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 0, done.output
+    assert "scores 15 steps" in done.output
+    assert json.loads((folder / "recipes.json").read_text(encoding="utf-8"))["best"]["gpu_minutes"] == 3.5
+
+    table = CliRunner().invoke(app, ["table", str(folder), "--write"])
+    assert table.exit_code == 0, table.output
+    for line in ("drs-local columns-3 ", "drs-local columns-3-no2 ", "majorcert-exact 2 x columns:3 rows:3 blocks:8 "):
+        assert table.output.count(line) == 1
+    rows = compute(CaseStudy.read(folder))["rows"]
+    for seed, store in ((1, "best/columns-3.zarr"), (2, "best/columns-3-no2.zarr")):
+        ballots = mc.Ballots.from_scores(
+            made_up("columns:3", seed), threshold=0.3, strategy="columns:3", image_size=SIZE
+        )
+        score = mc.score(mc.drs(ballots, mc.Patch(2), bound="local"), np.arange(N) % CLASSES)
+        mine = [row for row in rows if row["evidence"] == [store] and row["patch"] == "2x2"]
+        found = next(row for row in mine if row["method"] == "drs-local")
+        assert (found["clean"], found["certified"]) == (round(100 * score.clean, 2), round(100 * score.certified, 2))
+    said = json.loads(CliRunner().invoke(app, ["table", str(folder), "--json"]).stdout)
+    assert said == rows
+    assert CliRunner().invoke(app, ["table", str(folder), "--check"]).exit_code == 0
+    (folder / "results.json").write_text(
+        (folder / "results.json").read_text(encoding="utf-8").replace('"clean": ', '"clean": 1', 1), encoding="utf-8"
+    )
+    assert CliRunner().invoke(app, ["table", str(folder), "--check"]).exit_code == 1
+
+
+def test_packing_again_replaces_a_recipe_and_leaves_the_others(raw: list[Path], tmp_path: Path) -> None:
+    folder = tmp_path / "study"
+    pack(raw, folder, BEST)
+    pack(raw[:1], folder, Recipe("small", ()))
+    pack(raw[1:3], folder, BEST)
+    study = CaseStudy.read(folder)
+    assert [recipe.name for recipe in study.recipes] == ["best", "small"]
+    assert study.recipes[0].defenders == ("best/columns-3.zarr", "best/rows-3.zarr")
+    assert study.recipes[0].command == "train it"
+    assert sorted(path.name for path in (folder / "best").iterdir()) == ["columns-3.zarr", "rows-3.zarr"]
+    assert (folder / "small" / "columns-3.zarr").is_dir()
+
+
+def test_scores_that_take_too_much_room_are_left_out(
+    raw: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("majorcert.reports.pack.LARGEST_SCORES", 1000)
+    packed = pack(raw[3:], tmp_path / "study", BEST)
+    assert packed[0].scores.startswith("left out, they take 0.0 MB")
+    assert CaseStudy.read(tmp_path / "study").scores(packed[0].store) is None
+
+
+def test_large_evidence_is_cut_into_chunks(raw: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("majorcert.reports.publish.CHUNK_BYTES", 2**14)
+    store = tmp_path / "study" / pack(raw[3:], tmp_path / "study", BEST)[0].store
+    assert len(list((store / "scores" / "c").iterdir())) == 5
+    assert (mc.Scores.load(store).points == np.rint(made_up("blocks:8", 4) * 15.0)).all()
+
+
+def test_scores_of_another_network_are_refused(raw: list[Path], tmp_path: Path) -> None:
+    np.savez(raw[3].with_suffix(".npz"), scores=np.rint(made_up("blocks:8", 5) * 15.0).astype(np.uint8))
+    with pytest.raises(
+        mc.EvidenceError, match=r"votes do not follow from its scores at threshold 0\.3 .* of 60 images"
+    ):
+        pack(raw[3:], tmp_path / "study", BEST)
+
+
+def test_evidence_of_other_images_is_refused(raw: list[Path], tmp_path: Path) -> None:
+    other = voted(tmp_path / "other" / "rows.zarr", "rows:3", 1, images="cd")
+    with pytest.raises(mc.EvidenceError, match=r"rows\.zarr: voted on other images than the rest"):
+        pack([raw[0], other], tmp_path / "study", BEST)
+    pack(raw[:1], tmp_path / "study", BEST)
+    with pytest.raises(mc.EvidenceError, match=r"rows\.zarr: voted on other images than the rest"):
+        pack([other], tmp_path / "study", Recipe("small", ()))
+
+
+def test_true_labels_are_kept_once_and_must_agree(raw: list[Path], tmp_path: Path) -> None:
+    pack(raw[:1], tmp_path / "study", BEST)
+    assert np.load(tmp_path / "study" / "truth.npy").tolist() == (np.arange(N) % CLASSES).tolist()
+    np.save(tmp_path / "wrong.npy", np.zeros(N, dtype=np.uint8))
+    with pytest.raises(mc.EvidenceError, match=r"wrong\.npy: these true labels are not those of"):
+        pack(raw[:1], tmp_path / "study", BEST, tmp_path / "wrong.npy")
+    np.save(tmp_path / "longer.npy", np.arange(N + 1, dtype=np.uint8) % CLASSES)
+    with pytest.raises(mc.EvidenceError, match=rf"has {N + 1} labels, .* is of {N} images up to number {N - 1}"):
+        pack(raw[:1], tmp_path / "study", BEST, tmp_path / "longer.npy")
+    (raw[0].parent / "made-up-test.truth.json").unlink()
+    pack(raw[:1], tmp_path / "study", BEST)
+    with pytest.raises(mc.StoreError, match="cannot be read as the true labels"):
+        pack(raw[:1], tmp_path / "nothing-yet", BEST)

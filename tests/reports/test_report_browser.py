@@ -1,0 +1,387 @@
+"""The page in a real browser: its numbers are the core's, its keys and links work, it asks nothing of the network."""
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from cases import draw_case
+
+import majorcert as mc
+from majorcert.reports.contents import Contents
+from majorcert.reports.page import write_report
+from majorcert.reports.story import Scene, scene, sentence
+from reports import ReachOnly, coherent_ballots, painted
+
+playwright = pytest.importorskip("playwright.sync_api", reason="browser tests need Playwright: run `make browser`")
+CHROMIUM = shutil.which("chromium")
+if CHROMIUM is None:
+    pytest.skip("browser tests need Chromium: run `make browser`", allow_module_level=True)
+
+FLAGS = (
+    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+    "--disable-component-update --disable-sync"
+)
+SIZE = (12, 12)
+SPECS = ["rows:2", "columns:3", "blocks:4"]
+NAMES = [
+    "plain",
+    "<script>alert(1)</script>",
+    "quo\"te's",
+    "& amp;",
+    "🦊 fox",
+    "שלום",
+    "</script>",
+    "3",
+    "a b",
+    "truck",
+]
+
+Open = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    with playwright.sync_playwright() as running:
+        browser = running.chromium.launch(executable_path=CHROMIUM, headless=True, args=FLAGS.split())
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def open_page(chromium: Any) -> Iterator[Open]:
+    """Opens a report and, at the end, insists that nothing went wrong in it and nothing was fetched."""
+    context = chromium.new_context(viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
+    complaints: list[str] = []
+
+    def show(path: Path, fragment: str = "", **media: Any) -> Any:
+        page = context.new_page()
+        page.on("console", lambda message: complaints.append(f"console: {message.text}"))
+        page.on("pageerror", lambda error: complaints.append(f"error: {error}"))
+        page.on("dialog", lambda dialog: (complaints.append("dialog"), dialog.dismiss()))
+        page.on("request", lambda request: complaints.append(request.url) if _leaves(request.url) else None)
+        page.emulate_media(**media)
+        page.goto(path.as_uri() + fragment)
+        assert page.evaluate("window.majorcert.ready")
+        return page
+
+    yield show
+    context.close()
+    assert complaints == []
+
+
+def _leaves(url: str) -> bool:
+    return not url.startswith(("file:", "data:", "blob:"))
+
+
+@pytest.fixture(scope="module")
+def evidence() -> tuple[list[mc.Ballots], Any]:
+    return coherent_ballots(SPECS, n_images=120, image_size=SIZE)
+
+
+@pytest.fixture(scope="module")
+def report(evidence: tuple[list[mc.Ballots], Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    defenders, truth = evidence
+    path = tmp_path_factory.mktemp("report") / "report.html"
+    pictures = painted(len(truth), SIZE, 3)
+    patches = [mc.Patch(3), mc.Patch(2), mc.Patch(2, 5)]
+    write_report(path, Contents(defenders, patches, truth=truth, pictures=pictures, class_names=NAMES))
+    return path
+
+
+def until(page: Any, expression: str) -> None:
+    """Wait for it to hold. (Playwright's own waiting evaluates text, which the page's security policy forbids.)"""
+    for _ in range(200):
+        if page.evaluate(expression):
+            return
+        page.wait_for_timeout(25)
+    raise AssertionError(f"it never came true: {expression}")
+
+
+def told_by_core(told: Scene) -> dict[str, Any]:
+    """A scene as the page gives it."""
+    return {
+        "placement": list(told.placement),
+        "clean": told.clean,
+        "safe": told.safe,
+        "rival": told.rival,
+        "nClean": told.n_clean,
+        "nRival": told.n_rival,
+        "forced": list(told.forced),
+        "testimonies": [
+            {
+                "name": one.name,
+                "label": one.label,
+                "canSay": list(one.can_say),
+                "tallies": [
+                    {"label": tally.label, "votes": tally.votes, "kept": tally.kept, "most": tally.most}
+                    for tally in one.tallies
+                ],
+                "nTouched": one.n_touched,
+                "nAblations": one.n_ablations,
+            }
+            for one in told.testimonies
+        ],
+    }
+
+
+ASK = """async ([number, patch, placements]) => [
+    await majorcert.unsafe(number, patch),
+    await Promise.all(placements.map((at) => majorcert.scene(number, patch, ...at))),
+    await Promise.all(placements.map((at) => majorcert.sentence(number, patch, ...at))),
+]"""
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_numbers_and_words_are_those_of_the_core(seed: int, tmp_path: Path, open_page: Open) -> None:
+    """1 to 5 defenders, any strides, ballots of several labels and of none, defenders that do not vote, any patch."""
+    n_classes = [2, 4, 7, 300][seed % 4]
+    drawn = min(n_classes, 7)
+    case = draw_case(seed, n_classes=drawn, n_defenders=1 + seed % 5, image_sizes=[(5, 7), (8, 6)], n_images=6)
+    defenders: list[Any] = [
+        mc.Ballots(ballots.labels, strategy=ballots.strategy, image_size=ballots.image_size, n_classes=n_classes)
+        for ballots in case.ballots()
+    ]
+    voting = seed % 3 != 0
+    if not voting:
+        defenders[0] = ReachOnly(defenders[0])
+    patches = [mc.Patch(*case.patch), mc.Patch(1), mc.Patch(3, 2)]
+    names = [f"{label}" if label % 2 else "abcdef"[label % 6] * label or "zero" for label in range(n_classes)]
+    write_report(path := tmp_path / "page.html", Contents(defenders, patches, class_names=names))
+    page = open_page(path)
+    random = np.random.default_rng(seed)
+    for patch in [*patches, *([mc.Patch(2)] if voting else [])]:
+        verdict = mc.majorcert(defenders, patch)
+        for image in range(case.n_images):
+            safe = verdict.safe[image]
+            picks = {(int(random.integers(safe.shape[0])), int(random.integers(safe.shape[1]))) for _ in range(3)}
+            if (witness := verdict.witness(image)) is not None:
+                picks.add(witness.placement)
+            placements = sorted(picks)
+            unsafe, scenes, words = page.evaluate(ASK, [image, str(patch), placements])
+            assert unsafe == (~safe).ravel().tolist()
+            core = [scene(defenders, patch, image, placement) for placement in placements]
+            assert scenes == [told_by_core(told) for told in core]
+            assert words == [sentence(told, names) for told in core]
+
+
+def test_votes_of_a_larger_ensemble_are_those_of_the_core(
+    evidence: tuple[list[mc.Ballots], Any], report: Path, open_page: Open
+) -> None:
+    defenders, _ = evidence
+    page = open_page(report)
+    for patch in (mc.Patch(3), mc.Patch(2, 5), mc.Patch(1)):
+        verdict = mc.majorcert(defenders, patch)
+        assert verdict.certified.any() != verdict.certified.all()
+        for image in range(0, 120, 7):
+            unsafe = page.evaluate("([n, p]) => majorcert.unsafe(n, p)", [image + 100, str(patch)])
+            assert unsafe == (~verdict.safe[image]).ravel().tolist()
+
+
+def test_arrow_keys_move_the_patch_and_the_address_follows(
+    evidence: tuple[list[mc.Ballots], Any], report: Path, open_page: Open
+) -> None:
+    defenders, _ = evidence
+    page = open_page(report, "#image=117&patch=2x2&at=3,4")
+    for key in ("ArrowDown", "ArrowRight", "ArrowRight", "ArrowUp", "ArrowUp", "Shift+ArrowLeft"):
+        page.keyboard.press(key)
+    until(page, "location.hash === '#image=117&patch=2x2&at=2,1'")
+    told = scene(defenders, mc.Patch(2), 17, (2, 1))
+    shown = page.locator("#verdict").inner_text()
+    assert shown.replace("\u2068", "").replace("\u2069", "") == sentence(told, NAMES)
+    assert page.locator("#placement").inner_text() == "top 2, left 1"
+    shown = page.locator("#defender-1 tbody tr").first.locator("td").all_inner_texts()
+    first = told.testimonies[1].tallies[0]
+    assert shown == [str(first.kept), str(first.most), "can win" if first.label in told.testimonies[1].can_say else ""]
+    page.keyboard.press("3")
+    until(page, "location.hash.startsWith('#image=117&patch=3x3&at=')")
+    assert page.locator("#patch-choice input:checked").get_attribute("value") == "3x3"
+    page.keyboard.press("j")
+    until(page, "location.hash.startsWith('#image=118&')")
+    page.keyboard.press("PageUp")
+    until(page, "location.hash.startsWith('#image=117&')")
+    page.keyboard.press("/")
+    assert page.evaluate("document.activeElement.id") == "query"
+    page.keyboard.type("j")
+    assert page.locator("#query").input_value() == "j"
+
+
+def test_pointer_moves_the_patch(report: Path, open_page: Open) -> None:
+    page = open_page(report, "#image=100&patch=3x3&at=0,0")
+    page.locator("#stage").hover(position={"x": 12, "y": 12})
+    assert page.locator("#placement").inner_text() == "top 0, left 0"
+    box = page.locator("#stage").bounding_box()
+    page.mouse.move(box["x"] + box["width"] - 1, box["y"] + box["height"] / 2)
+    assert page.locator("#placement").inner_text() == "top 5, left 9"
+
+
+def test_deep_link_opens_image_patch_and_placement(report: Path, open_page: Open) -> None:
+    page = open_page(report, "#image=142&patch=2x5&at=3,6")
+    assert page.locator("#fact-image").inner_text() == "#142"
+    assert page.locator("#explorer-patch").input_value() == "2x5"
+    assert page.locator("#placement").inner_text() == "top 3, left 6"
+    page.evaluate("location.hash = '#image=101&patch=4x4&at=99,2'")
+    until(page, "document.getElementById('fact-image').textContent === '#101'")
+    assert page.locator("#placement").inner_text() == "top 8, left 2"
+    assert page.locator("#explorer-patch").input_value() == "4x4"
+
+
+def test_a_link_wins_over_an_address_that_is_rewritten_in_between(report: Path, open_page: Open) -> None:
+    page = open_page(report, "#image=100&patch=3x3&at=0,0")
+    page.evaluate(
+        """() => {
+            const newURL = location.href.replace(/#.*/, "#image=110&patch=3x3&at=4,4");
+            window.dispatchEvent(new HashChangeEvent("hashchange", { newURL }));
+        }"""
+    )
+    until(page, "document.getElementById('fact-image').textContent === '#110'")
+    until(page, "location.hash === '#image=110&patch=3x3&at=4,4'")
+
+
+def test_filters_orders_and_search_choose_what_the_core_says(
+    evidence: tuple[list[mc.Ballots], Any], report: Path, open_page: Open
+) -> None:
+    defenders, truth = evidence
+    verdict = mc.majorcert(defenders, mc.Patch(3))
+    correct = verdict.predicted == truth
+    numbers = np.arange(120) + 100
+    page = open_page(report)
+    for value, chosen in {
+        "proved": verdict.certified & correct,
+        "danger": verdict.certified & ~correct,
+        "unproved": ~verdict.certified & correct,
+        "wrong": ~verdict.certified & ~correct,
+        "theorem2": verdict.by == "theorem2",
+        "all": correct | ~correct,
+    }.items():
+        page.select_option("select[name=filter]", value)
+        assert page.evaluate("majorcert.chosen()") == numbers[chosen].tolist()
+    n_unsafe = (~verdict.safe).sum(axis=(1, 2))
+    page.select_option("select[name=sort]", "many")
+    assert page.evaluate("majorcert.chosen()") == numbers[np.argsort(-n_unsafe, kind="stable")].tolist()
+    page.select_option("select[name=sort]", "index")
+    for query, chosen in {
+        "117": numbers == 117,
+        "3": (verdict.predicted == 7) | (truth == 7),
+        "truth:truck": truth == 9,
+        "says:<script>": verdict.predicted == 1,
+        "no such label": numbers < 0,
+    }.items():
+        page.fill("#query", query)
+        assert page.evaluate("majorcert.chosen()") == numbers[chosen].tolist(), query
+    assert "No image fits" in page.locator("#gallery-count").inner_text()
+    page.fill("#query", "117")
+    page.locator("#tiles a").first.click()
+    until(page, "document.getElementById('fact-image').textContent === '#117'")
+
+
+def test_coming_back_to_a_filter_that_fits_nothing(tmp_path: Path, open_page: Open) -> None:
+    """Browsers fill in again what was chosen last time."""
+    ballots = mc.Ballots(np.ones((2, 12), int), strategy="columns:2", image_size=SIZE, n_classes=3)
+    write_report(path := tmp_path / "page.html", Contents([ballots], [mc.Patch(2), mc.Patch(3)]))
+    page = open_page(path)
+    page.check("#patch-choice input[value='3x3']", force=True)
+    page.select_option("select[name=filter]", "open")
+    page.goto("about:blank")
+    page.go_back()
+    assert page.evaluate("window.majorcert.ready")
+    assert page.locator("select[name=filter]").input_value() == "open"
+    assert "No image fits" in page.locator("#gallery-count").inner_text()
+    assert page.locator("#fact-image").inner_text() == "#0"
+    assert page.locator("#patch-choice input:checked").get_attribute("value") == "2x2"
+
+
+def test_dark_and_light_follow_the_system_and_the_button(report: Path, open_page: Open) -> None:
+    page = open_page(report, color_scheme="dark")
+    ground = "getComputedStyle(document.body).backgroundColor"
+    dark = page.evaluate(ground)
+    page.click("#theme")
+    light = page.evaluate(ground)
+    assert dark != light
+    assert open_page(report, color_scheme="light").evaluate(ground) == light
+    page.click("#theme")
+    assert page.evaluate(ground) == dark
+
+
+def test_paper_is_light(report: Path, open_page: Open) -> None:
+    page = open_page(report, "#image=100&patch=3x3&at=0,0", color_scheme="dark")
+    ballots = "document.querySelector('#defender-0 canvas').toDataURL()"
+    dark = page.evaluate(ballots)
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    light = page.evaluate(ballots)
+    assert light != dark
+    page.evaluate("window.dispatchEvent(new Event('afterprint'))")
+    assert page.evaluate(ballots) == dark
+
+
+def test_names_are_shown_and_never_run(report: Path, open_page: Open) -> None:
+    page = open_page(report)
+    for label, name in enumerate(NAMES):
+        page.fill("#query", f"says:{name.split()[0]}")
+        assert name in page.locator("#tiles .tile-label").all_inner_texts(), label
+    assert page.locator("#overview bdi.label").filter(has_text="<script>alert(1)</script>").count() > 0
+
+
+@pytest.mark.parametrize("width", [360, 768, 1680])
+def test_nothing_sticks_out_sideways(width: int, report: Path, open_page: Open) -> None:
+    page = open_page(report)
+    page.set_viewport_size({"width": width, "height": 800})
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_moving_the_patch_does_not_move_the_page(report: Path, open_page: Open) -> None:
+    page = open_page(report, "#image=103&patch=3x3&at=0,0")
+    height = "document.documentElement.scrollHeight"
+    before = page.evaluate(height)
+    for _ in range(9):
+        page.keyboard.press("ArrowDown")
+        page.keyboard.press("ArrowRight")
+        assert page.evaluate(height) == before
+
+
+def _certified_everywhere_and_nowhere() -> Contents:
+    votes = np.array([[1] * 12, [0, 1, 2] * 4])
+    return Contents([mc.Ballots(votes, strategy="columns:2", image_size=SIZE, n_classes=3)], [mc.Patch(2)])
+
+
+def _grey_with_a_sample() -> Contents:
+    defenders, truth = coherent_ballots(SPECS[:2], n_images=30, image_size=(9, 14))
+    return Contents(defenders, [mc.Patch(2)], truth=truth, pictures=painted(30, (9, 14), 1))
+
+
+def _thousand_classes() -> Contents:
+    defenders, truth = coherent_ballots(SPECS, n_images=40, n_classes=1000)
+    return Contents(defenders, [mc.Patch(3)], truth=truth)
+
+
+def _five_with_strides_and_one_that_does_not_vote() -> Contents:
+    specs = ["rows:3/2", "columns:5/5", "blocks:4/3", "rows:1", "columns:2"]
+    defenders, truth = coherent_ballots(specs, n_images=20)
+    return Contents([*defenders[:4], ReachOnly(defenders[4])], [mc.Patch(3)], truth=truth)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        _certified_everywhere_and_nowhere,
+        _grey_with_a_sample,
+        _thousand_classes,
+        _five_with_strides_and_one_that_does_not_vote,
+    ],
+)
+def test_unusual_evidence_makes_a_sensible_page(make: Callable[[], Contents], tmp_path: Path, open_page: Open) -> None:
+    contents = make()
+    write_report(path := tmp_path / "page.html", contents, limit=15)
+    page = open_page(path)
+    assert page.locator("#tiles li").count() == min(len(contents), 15)
+    assert page.locator("#verdict").inner_text().startswith(("Safe here", "Not safe here"))
+    page.locator("#stage").focus()
+    for key in ("ArrowDown", "j", "n", "9", "ArrowLeft", "k", "2"):
+        page.keyboard.press(key)
+    assert page.locator("article.defender canvas").count() == sum(
+        isinstance(defender, mc.Ballots) for defender in contents.defenders
+    )
+    page.set_viewport_size({"width": 360, "height": 800})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360

@@ -1,0 +1,94 @@
+"""The story of a placement says what the core says, in numbers and in words."""
+
+import numpy as np
+import pytest
+from cases import draw_case
+
+import majorcert as mc
+from majorcert.reports.story import scene, sentence
+from reports import ReachOnly
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_scenes_agree_with_the_verdict_at_every_placement(seed: int) -> None:
+    case = draw_case(seed, n_classes=4, n_defenders=1 + seed % 5, image_sizes=[(4, 5), (5, 4)], n_images=3)
+    defenders = case.ballots()
+    if seed % 3 == 0:
+        defenders[-1] = ReachOnly(defenders[-1])
+    patch = mc.Patch(*case.patch)
+    verdict = mc.majorcert(defenders, patch)
+    for image in range(case.n_images):
+        for placement in np.ndindex(verdict.safe.shape[1:]):
+            told = scene(defenders, patch, image, placement)
+            assert told.safe == verdict.safe[image][placement]
+            assert told.clean == verdict.predicted[image]
+            if (witness := verdict.witness(image)) and witness.placement == placement:
+                assert (told.rival, told.forced) == (witness.rival, witness.forced)
+
+
+def test_tallies_count_what_the_patch_cannot_touch() -> None:
+    ballots = mc.Ballots([[0, 1, 1, -1, 0, 0]], strategy="columns:1", image_size=(6, 6), n_classes=3)
+    told = scene([ballots], mc.Patch(2), 0, (0, 4)).testimonies[0]
+    assert [(tally.label, tally.votes, tally.kept, tally.most) for tally in told.tallies] == [
+        (0, 3, 1, 3),
+        (1, 2, 2, 4),
+    ]
+    assert (told.n_touched, told.n_ablations, told.can_say) == (2, 6, (0, 1))
+
+
+def bands(*votes: list[int]) -> list[mc.Ballots]:
+    specs = ["rows:1", "columns:1", "rows:1/1"]
+    return [
+        mc.Ballots([labels], strategy=spec, image_size=(9, 9), n_classes=8)
+        for spec, labels in zip(specs, votes, strict=False)
+    ]
+
+
+FIRM, SPLIT, RIVAL = [3] * 9, [3] * 6 + [5] * 3, [5] * 9
+NAMES = ["airplane", "car", "bird", "cat", "deer", "dog", "frog", "horse"]
+
+
+@pytest.mark.parametrize(
+    ("votes", "expected"),
+    [
+        ([FIRM, FIRM, FIRM], "Safe here: every defender says cat and none can be moved."),
+        (
+            [SPLIT, FIRM, FIRM],
+            "Safe here: rows:1 #1 can be made to say dog; columns:1 and rows:1 #2 cannot be moved: "
+            "cat keeps 2 of 3, dog gets at most 1.",
+        ),
+        (
+            [RIVAL, FIRM, FIRM],
+            "Safe here: rows:1 #1 says dog already; columns:1 and rows:1 #2 cannot be moved: "
+            "cat keeps 2 of 3, dog gets at most 1.",
+        ),
+        (
+            [SPLIT, SPLIT, FIRM],
+            "Not safe here: with rows:1 #1 and columns:1 saying dog, dog has 2 of 3 votes and cat has 1.",
+        ),
+        (
+            [[5] * 5 + [2] * 4, FIRM],
+            "Not safe here: with rows:1 saying bird, bird has 1 of 2 votes and cat has 1, "
+            "and the tie goes to bird, the smaller label.",
+        ),
+        (
+            [SPLIT, FIRM],
+            "Safe here: rows:1 can be made to say dog; columns:1 cannot be moved: "
+            "cat keeps 1 of 2, dog gets at most 1 and loses the tie, being the larger label.",
+        ),
+        ([SPLIT], "Not safe here: rows:1 can be made to say dog."),
+        ([FIRM], "Safe here: rows:1 cannot be moved from cat."),
+        (
+            [[3, 3] + [-1] * 7],
+            "Not safe here: rows:1 can be made to say airplane, car, bird or 4 other labels.",
+        ),
+    ],
+)
+def test_the_reason_is_stated_in_words(votes: list[list[int]], expected: str) -> None:
+    assert sentence(scene(bands(*votes), mc.Patch(2), 0, (0, 0)), NAMES) == expected
+
+
+def test_names_that_could_be_misread_stand_in_quotation_marks() -> None:
+    told = scene(bands(SPLIT, SPLIT, FIRM), mc.Patch(2), 0, (0, 0))
+    text = sentence(told, [str(label) for label in range(8)])
+    assert text == "Not safe here: with rows:1 #1 and columns:1 saying “5”, “5” has 2 of 3 votes and “3” has 1."
