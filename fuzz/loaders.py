@@ -12,10 +12,10 @@ from pathlib import Path
 import atheris
 
 ROOT = Path(__file__).parent.parent
-sys.path[:0] = [str(ROOT / "tests")]
+sys.path[:0] = [str(ROOT / "tests" / "support")]
 
 with atheris.instrument_imports(include=["majorcert", "numpy.lib", "zipfile", "pickletools", "zarr.core.metadata"]):
-    from test_hostile import ARTIFACTS
+    from artifacts import ARTIFACTS
 
     from majorcert.errors import MajorcertError
     from majorcert.nets.sources import cifar10

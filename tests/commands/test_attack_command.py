@@ -16,10 +16,9 @@ import torch
 from typer.testing import CliRunner
 
 import majorcert as mc
-from majorcert.attacks import siege
+from majorcert.attacks import siege, trial, watchdog
 from majorcert.attacks.logbook import write_png
 from majorcert.attacks.paint import paste
-from majorcert.commands import trial, watchdog
 from majorcert.commands.app import app
 from majorcert.nets.data import load
 from majorcert.nets.sources.folder import read_image

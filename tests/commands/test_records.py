@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from test_hostile import make_attack, make_study
+from artifacts import make_attack, make_study
 from typer.testing import CliRunner
 
 from majorcert.commands.app import app

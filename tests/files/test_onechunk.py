@@ -306,11 +306,14 @@ def test_a_killed_writer_leaves_no_store_and_is_started_again(
         sys.executable,
         "-c",
         script,
-        str(Path(__file__).parents[1] / "support"),
+        str(Path(__file__).parent),
         str(tmp_path / "e.zarr"),
         str(n_files),
     ]
-    environment = {**os.environ, "PYTHONPATH": str(Path(mc.__file__).parents[1])}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(Path(mc.__file__).parents[1]), str(Path(__file__).parents[1] / "support")]),
+    }
     assert subprocess.run(command, env=environment, check=False).returncode == -signal.SIGKILL
     with pytest.raises(mc.StoreError, match="no such evidence store"):
         mc.Ballots.load(tmp_path / "e.zarr")

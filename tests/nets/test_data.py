@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from artifacts import python_batch
 from PIL import Image
 
 from majorcert.errors import DataError
@@ -37,19 +38,6 @@ def write_binary(folder: Path) -> None:
     folder.mkdir(parents=True)
     for seed, name in enumerate((*cifar10.TRAINING_FILES, "test_batch")):
         (folder / f"{name}.bin").write_bytes(cifar_records(seed).tobytes())
-
-
-def python_batch(records: np.ndarray) -> bytes:
-    """A batch file as Python 2 wrote it, opcode by opcode."""
-    labels = b"".join(b"K" + bytes([label]) for label in records[:, 0])
-    pixels = records[:, 1:].tobytes()
-    return (
-        b"\x80\x02}q\x01(U\x0bbatch_labelq\x02U\x15training batch 1 of 5q\x03U\x06labelsq\x04]q\x05(" + labels + b"e"
-        b"U\x04dataq\x06cnumpy.core.multiarray\n_reconstruct\nq\x07cnumpy\nndarray\nq\x08K\x00\x85U\x01b\x87Rq\x09"
-        b"(K\x01K\x0aM\x00\x0c\x86cnumpy\ndtype\nq\x0aU\x02u1K\x00K\x01\x87Rq\x0b(K\x03U\x01|NNNJ\xff\xff\xff\xff"
-        b"J\xff\xff\xff\xffK\x00tb\x89T" + len(pixels).to_bytes(4, "little") + pixels + b"tb"
-        b"U\tfilenamesq\x0c]q\x0dU\x05a.pngau."
-    )
 
 
 def test_digits_are_split_once_and_for_all() -> None:

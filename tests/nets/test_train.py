@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 
+import majorcert as mc
 from majorcert.core.regions import Columns
 from majorcert.errors import DataError, ModelError
 from majorcert.nets import train as train_module
@@ -172,10 +173,10 @@ print(train(config, toy(48), sys.argv[1], progress=slowly).finished)
 
 
 def child_environment() -> dict[str, str]:
-    tests = Path(__file__).parents[1] / "support"
+    here, source = Path(__file__).parent, Path(mc.__file__).parents[1]
     return {
         **os.environ,
-        "PYTHONPATH": os.pathsep.join([str(tests), str(tests.parent / "src")]),
+        "PYTHONPATH": os.pathsep.join(map(str, (here, here.parent / "support", source))),
         "OMP_NUM_THREADS": "1",
     }
 

@@ -228,7 +228,7 @@ def test_a_killed_run_continues_to_the_same_store(tmp_path: Path) -> None:
         BallotsWriter.write = writes_a_few
         t.vote(t.voter(), t.pictures(23), sys.argv[2], chunk=4, scores=True)
     """)
-    here = str(Path(__file__).parents[1] / "support")
+    here = str(Path(__file__).parent)
     killed = subprocess.run([sys.executable, "-c", script, here, tmp_path / "k.zarr"], env=_environment(), check=False)
     assert killed.returncode == -signal.SIGKILL
     with pytest.raises(StoreError, match="incomplete"):
@@ -250,7 +250,10 @@ def test_a_damaged_chunk_is_not_called_done(array: str, tmp_path: Path) -> None:
 
 
 def _environment() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(Path(mc.__file__).parents[1])}
+    return {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(Path(mc.__file__).parents[1]), str(Path(__file__).parents[1] / "support")]),
+    }
 
 
 def test_a_store_may_be_behind_a_url() -> None:

@@ -88,7 +88,7 @@ class Reach:
 
 
 class Evidence(Protocol):
-    """What was recorded of one defender on the clean images; `certify/` accepts anything that offers this."""
+    """What was recorded of one defender on the clean images; the core accepts anything that offers this."""
 
     @property
     def n_classes(self) -> int: ...
