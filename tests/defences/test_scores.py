@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import majorcert as mc
-from majorcert.defences.scores import HALF_ONE, Scores
+from majorcert.defences.scores import Scores
+from majorcert.files.scores import HALF_ONE
 from majorcert.files.writer import BallotsWriter
 from majorcert.reports.publish import publish
 

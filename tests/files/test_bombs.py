@@ -129,11 +129,12 @@ def test_evidence_packed_in_another_way(tmp_path: Path) -> None:
         mc.Ballots.load(tmp_path / "e")
 
 
-def test_maps_that_would_not_fit() -> None:
+def test_maps_that_would_not_fit(tmp_path: Path) -> None:
     labels = np.zeros((100, 1), dtype=np.int8)
-    one = mc.Ballots(labels, strategy="rows:1/600", image_size=(600, 600), n_classes=2)
-    with pytest.raises(mc.EvidenceError, match=r"would take 72,000,000 bytes.*certify fewer images at a time"):
-        mc.majorcert([one], mc.Patch(1))
+    mc.Ballots(labels, strategy="rows:1/900", image_size=(900, 900), n_classes=2).save(tmp_path / "e")
+    with pytest.raises(mc.StoreError, match=r"the maps .*read fewer images at a time.* would take 81,000,000 bytes"):
+        mc.Ballots.load(tmp_path / "e")
+    assert len(mc.Ballots.load(tmp_path / "e", slice(0, 10))) == 10
 
 
 def verdict_file(path: Path, header: dict[str, Any], row: dict[str, Any] | None = None) -> Path:
@@ -164,7 +165,7 @@ def test_a_verdict_of_huge_numbers(tmp_path: Path, header: dict[str, Any], row: 
 
 
 def test_a_verdict_of_one_endless_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("majorcert.core.verdict.MAX_LINE", 1000)
+    monkeypatch.setattr("majorcert.files.verdicts.MAX_LINE", 1000)
     path = verdict_file(tmp_path / "v.jsonl", {"method": "x" * 2000})
     with pytest.raises(mc.StoreError, match="a line of 1000 bytes or more"):
         mc.Verdict.load(path)

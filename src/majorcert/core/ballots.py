@@ -4,7 +4,7 @@ import operator
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -18,10 +18,7 @@ from majorcert.core.regions import strategy as read_strategy
 from majorcert.core.tally import Bound, beats_every_rival, count_votes, solid_labels, voting_reach
 from majorcert.core.threat import Bools, ImageSize, Patch
 from majorcert.core.threshold import label_type, votes_from_scores
-from majorcert.errors import BallotsError, MajorcertError, StoreError, StrategyError
-from majorcert.files.atomic import replacing
-from majorcert.files.store import UNWRITTEN, Store
-from majorcert.files.untrusted import check_room, reason
+from majorcert.errors import BallotsError, StrategyError
 
 ABSTAIN = NO_LABEL
 """Fills a ballot that votes for fewer labels than there is room for."""
@@ -168,56 +165,18 @@ class Ballots:
         counts = count_votes(solid_labels(self.labels, self.fragile), self.n_classes)
         return beats_every_rival(counts, self.label, 2 * most_touched + self.fragile.sum(axis=1))
 
-    def save(self, path: str | Path) -> None:
+    def save(self, path: str | PathLike[str]) -> None:
         """Write a Zarr store, without a tolerance; an earlier store at that path is replaced, whole or not at all."""
-        if Path(path).exists():
-            Store.open(path)
-        arrays: dict[str, npt.NDArray[Any]] = {"labels": self.labels}
-        if self.distance is not None:
-            arrays["distance"] = self.distance
-        if not np.array_equal(self.images, np.arange(len(self))):
-            arrays["images"] = self.images
-        with replacing(path) as beside:
-            shapes = {name: (array.shape, array.dtype) for name, array in arrays.items()}
-            origin = {key: value for key, value in self.provenance.items() if key != "fragile"}
-            Store.create(beside, shapes, origin).write(slice(None), arrays)
+        from majorcert.files.ballots import save_ballots
+
+        save_ballots(self, path)
 
     @classmethod
-    def load(cls, path: str | Path, images: slice = slice(None)) -> "Ballots":
+    def load(cls, path: str | PathLike[str], images: slice = slice(None)) -> "Ballots":
         """Read a Zarr store, or the given slice of its images, and check it as if it were new."""
-        store = Store.open(path)
-        origin = store.attributes
-        labels = store.read("labels", images, kind="i", n_axes=3)
-        if (labels == UNWRITTEN).any():
-            raise StoreError(
-                f"{path}: incomplete, some of these images have no votes yet; finish it with `majorcert vote`"
-            )
-        index = np.arange(store.n_images)[images]
-        if "images" in store:
-            index = store.read("images", images, kind="i", n_axes=1)
-        distance = None
-        if "distance" in store:
-            if store.array("distance", "f", 2).shape != (store.n_images, labels.shape[1]):
-                raise StoreError(f"{path}: damaged, it has not one distance for each ballot")
-            distance = store.read("distance", images, kind="f", n_axes=2)
-        store.check_unchanged()
-        try:
-            size = (int(origin["image_size"][0]), int(origin["image_size"][1]))
-            n_classes = int(origin["n_classes"])
-            check_room(len(labels) * n_classes * np.dtype(np.int64).itemsize, f"the counts of {n_classes} classes")
-            return cls(
-                labels,
-                strategy=str(origin["strategy"]),
-                image_size=size,
-                n_classes=n_classes,
-                images=index,
-                provenance=origin,
-                distance=distance,
-            )
-        except (KeyError, IndexError, TypeError, ValueError, OverflowError, MajorcertError) as error:
-            raise StoreError(
-                f"{path}: damaged, its labels and its provenance do not fit together ({reason(error)})"
-            ) from error
+        from majorcert.files.ballots import load_ballots
+
+        return load_ballots(path, images)
 
 
 def read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -10,7 +10,6 @@ from majorcert.core.reach import Evidence
 from majorcert.core.threat import Bools, Patch, check_patch
 from majorcert.core.verdict import Verdict, Witness
 from majorcert.errors import EvidenceError
-from majorcert.files.untrusted import check_room
 
 CHUNK_BYTES = 2**22
 """About what one array of a chunk of images takes; results do not depend on it."""
@@ -92,11 +91,6 @@ def _check_question(defenders: Sequence[Evidence], patch: Patch, reach: ReachKin
     for defender in defenders:
         if reach == "paper" and not hasattr(defender, "paper_reach"):
             raise EvidenceError(f"reach='paper' is for ballots, got {type(defender).__name__}; use reach='exact'")
-    n_rows, n_columns = patch.n_placements(defenders[0].image_size)
-    try:
-        check_room(2 * len(defenders[0]) * n_rows * n_columns, "the maps of all placements")
-    except ValueError as error:
-        raise EvidenceError(f"{error}; certify fewer images at a time") from None
 
 
 def _chunks(defenders: Sequence[Evidence], patch: Patch) -> Iterator[list[Evidence]]:

@@ -4,6 +4,7 @@ import shutil
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from os import PathLike
 from pathlib import Path
 
 from majorcert.errors import StoreError
@@ -11,7 +12,7 @@ from majorcert.files.untrusted import reason
 
 
 @contextmanager
-def replacing(path: str | Path, *, first_wins: bool = False) -> Iterator[Path]:
+def replacing(path: str | PathLike[str], *, first_wins: bool = False) -> Iterator[Path]:
     """A path beside the wanted one to write to: it takes its place at the end, or is removed after an error.
 
     Args:
@@ -36,7 +37,7 @@ def replacing(path: str | Path, *, first_wins: bool = False) -> Iterator[Path]:
                 beside.unlink()
 
 
-def check_place(path: str | Path) -> None:
+def check_place(path: str | PathLike[str]) -> None:
     """Make the folders around a path; where nothing can be put, say so now and not when all the work is done."""
     beside = _beside(Path(path))
     try:

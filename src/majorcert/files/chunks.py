@@ -9,6 +9,7 @@ import json
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +69,7 @@ def images_per_chunk(wanted: int, shape: tuple[int, ...], item_bytes: int) -> in
     return max(1, min(max(wanted, least), shape[0], MAX_CHUNK_BYTES // max(1, per_image)))
 
 
-def made_at(path: str | Path) -> tuple[int, int] | None:
+def made_at(path: str | PathLike[str]) -> tuple[int, int] | None:
     """What tells a store in a folder from one that is put there later; None for a URL, or if it is gone."""
     if "://" in str(path):
         return None
@@ -79,7 +80,7 @@ def made_at(path: str | Path) -> tuple[int, int] | None:
     return found.st_ino, found.st_mtime_ns
 
 
-def check_folder(path: str | Path, *, writable: bool) -> None:
+def check_folder(path: str | PathLike[str], *, writable: bool) -> None:
     """Refuse what is no folder with a zarr.json; and links, if it is to be written to: they may lead anywhere."""
     if not Path(path).is_dir():
         raise StoreError(f"{path}: cannot read the evidence store; it is a file, and a store is a folder")
@@ -95,7 +96,7 @@ def check_folder(path: str | Path, *, writable: bool) -> None:
                     raise StoreError(f"{found}: a link in an evidence store, which is not written through; remove it")
 
 
-def check_metadata(path: str | Path) -> None:
+def check_metadata(path: str | PathLike[str]) -> None:
     """Refuse a zarr.json that is no plain file of a sensible size; one that is missing is left to the reader."""
     metadata = Path(path) / "zarr.json"
     try:

@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +60,7 @@ class Store:
     @classmethod
     def create(
         cls,
-        path: str | Path,
+        path: str | PathLike[str],
         arrays: Mapping[str, tuple[tuple[int, ...], Any]],
         attributes: Mapping[str, Any],
         chunk: int = 512,
@@ -112,7 +113,7 @@ class Store:
     @classmethod
     def create_or_open(
         cls,
-        path: str | Path,
+        path: str | PathLike[str],
         arrays: Mapping[str, tuple[tuple[int, ...], Any]],
         attributes: Mapping[str, Any],
         chunk: int = 512,
@@ -141,7 +142,7 @@ class Store:
         return store
 
     @classmethod
-    def open(cls, path: str | Path, *, writable: bool = False) -> "Store":
+    def open(cls, path: str | PathLike[str], *, writable: bool = False) -> "Store":
         """Open an existing store; what is not one, or of another version, is refused."""
         import zarr
 
@@ -265,7 +266,7 @@ class Store:
             return np.asarray(array[images])
 
 
-def _is_group(path: str | Path) -> bool:
+def _is_group(path: str | PathLike[str]) -> bool:
     import zarr
 
     try:
@@ -279,7 +280,7 @@ def _is_group(path: str | Path) -> bool:
 
 
 @contextmanager
-def explained(path: str | Path, verb: str) -> Iterator[None]:
+def explained(path: str | PathLike[str], verb: str) -> Iterator[None]:
     """Whatever Zarr, a codec or the disk complains about becomes one sentence."""
     try:
         yield

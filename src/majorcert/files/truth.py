@@ -7,6 +7,7 @@ has labels for all is checked; that it has more is told and allowed, as the evid
 
 import json
 from collections.abc import Callable
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -23,14 +24,14 @@ FORMAT = "majorcert-truth"
 VERSION = 1
 
 
-def write_truth(path: str | Path, labels: npt.ArrayLike, origin: dict[str, Any]) -> None:
+def write_truth(path: str | PathLike[str], labels: npt.ArrayLike, origin: dict[str, Any]) -> None:
     """Write the true labels of the images that `origin` (dataset, split, images_sha256, class_names) describes."""
     content = {"format": FORMAT, "version": VERSION, **origin, "labels": np.asarray(labels).tolist()}
     with replacing(path) as beside:
         beside.write_text(json.dumps(content) + "\n", encoding="utf-8")
 
 
-def truth_beside(store: str | Path, evidence: Evidence) -> Path:
+def truth_beside(store: str | PathLike[str], evidence: Evidence) -> Path:
     """Where the true labels of the images of this evidence are kept; there need be no file."""
     dataset, split = (str(evidence.provenance.get(key, "unknown")) for key in ("dataset", "split"))
     return Path(store).parent / truth_name(dataset, split)
@@ -40,7 +41,7 @@ def truth_name(dataset: str, split: str) -> str:
     return f"{dataset}-{split}.truth.json"
 
 
-def read_truth(path: str | Path, evidence: Evidence, doubt: Callable[[str], None] | None = None) -> Ints:
+def read_truth(path: str | PathLike[str], evidence: Evidence, doubt: Callable[[str], None] | None = None) -> Ints:
     """(images,) the true label of each image of the evidence, from a truth file or a plain .npy array.
 
     Args:

@@ -10,6 +10,7 @@ import os
 import stat
 import sys
 import zipfile
+from os import PathLike
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
@@ -64,7 +65,7 @@ def check_room(n_bytes: int, what: str) -> None:
         raise ValueError(f"{what} would take {n_bytes:,} bytes, and this machine has {memory():,}")
 
 
-def plain_size(path: str | Path) -> int:
+def plain_size(path: str | PathLike[str]) -> int:
     """The bytes of a plain file; a folder, a pipe or a device, which might never end, is refused."""
     found = Path(path).stat()
     if not stat.S_ISREG(found.st_mode):
@@ -72,14 +73,14 @@ def plain_size(path: str | Path) -> int:
     return found.st_size
 
 
-def read_bytes(path: str | Path, most: int) -> bytes:
+def read_bytes(path: str | PathLike[str], most: int) -> bytes:
     """The whole content of a plain file of at most so many bytes."""
     if (size := plain_size(path)) > most:
         raise ValueError(f"it has {size:,} bytes, and at most {most:,} are expected")
     return Path(path).read_bytes()
 
 
-def read_json(path: str | Path) -> Any:
+def read_json(path: str | PathLike[str]) -> Any:
     """The content of a JSON file."""
     return parse_json(read_bytes(path, MAX_JSON_BYTES))
 
@@ -96,14 +97,14 @@ def parse_json(text: str | bytes) -> Any:
         raise ValueError("its brackets are nested too deeply") from None
 
 
-def read_npy(path: str | Path) -> npt.NDArray[Any]:
+def read_npy(path: str | PathLike[str]) -> npt.NDArray[Any]:
     """The array in an .npy file."""
     size = plain_size(path)
     with Path(path).open("rb") as file:
         return _array(file, size)
 
 
-def read_npz(path: str | Path) -> dict[str, npt.NDArray[Any]]:
+def read_npz(path: str | PathLike[str]) -> dict[str, npt.NDArray[Any]]:
     """The arrays of an .npz file by name."""
     plain_size(path)
     try:
