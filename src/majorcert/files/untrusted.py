@@ -21,10 +21,21 @@ MAX_JSON_BYTES = 2**26
 """Of one JSON file; the true labels of 14 million images take less."""
 PLAIN_KINDS = "biufU"
 """Arrays of numbers and of text; never of Python objects, which would have to be unpickled."""
-
-
+MAX_SHOWN = 200
+"""Characters of a string from a file that are shown."""
 PYTHONS_WORDS = ("invalid literal for", "could not convert", "cannot convert", "not enough values", "too many values")
 """How Python's own complaints about a value begin."""
+
+
+def cleaned(value: object) -> str:
+    """A string from a file as it may be shown: on one line, nothing invisible, and not too long to be read.
+
+    A name with line breaks, tabs, escape codes or a screenful of spaces could pose as a line of ours.
+    """
+    text = str(value)
+    shown = text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 3]}..."
+    visible = (char if char.isprintable() else char.encode("unicode_escape").decode() for char in shown)
+    return " ".join(word for word in "".join(visible).split(" ") if word)
 
 
 def reason(error: BaseException) -> str:
@@ -37,7 +48,7 @@ def reason(error: BaseException) -> str:
         return f"it is not JSON, from line {error.lineno}, column {error.colno} on"
     if isinstance(error, UnicodeDecodeError):
         return "it is not text in UTF-8"
-    text = " ".join(str(error).split())[:200]
+    text = cleaned(" ".join(str(error).split()))
     if isinstance(error, TypeError | AttributeError | IndexError | OverflowError) or text.startswith(PYTHONS_WORDS):
         return "a part of it is missing or of another kind than expected"
     return text or type(error).__name__
