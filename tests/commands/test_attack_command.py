@@ -16,7 +16,7 @@ import torch
 from typer.testing import CliRunner
 
 import majorcert as mc
-from majorcert.attacks import siege, trial, watchdog
+from majorcert.attacks import group_attack, run, watchdog
 from majorcert.attacks.logbook import write_png
 from majorcert.attacks.paint import paste
 from majorcert.commands.app import app
@@ -108,8 +108,8 @@ def test_the_painted_images_differ_within_the_patch_alone_and_are_predicted_as_r
     attacked: tuple[Path, dict[str, Any]], runs: Path
 ) -> None:
     test = load("digits", "test")
-    for folder, run in ((attacked[0], "defended"), (attacked[0] / "undefended", "undefended")):
-        ensemble = mc.Ensemble.load(runs / run) if run == "defended" else load_undefended(runs / run)
+    for folder, name in ((attacked[0], "defended"), (attacked[0] / "undefended", "undefended")):
+        ensemble = mc.Ensemble.load(runs / name) if name == "defended" else load_undefended(runs / name)
         flipped = [row for row in rows_of(folder) if row["flipped"]]
         assert flipped
         assert len(list((folder / "painted").iterdir())) == len(flipped)
@@ -170,7 +170,7 @@ def planted(*arguments: Any, **options: Any) -> mc.Verdict:
 def test_a_certified_label_that_changes_is_a_hard_failure(
     runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trial, "majorcert", planted)
+    monkeypatch.setattr(run, "majorcert", planted)
     result = majorcert("attack", runs / "defended", "digits", "--images", 16, *QUICK, "--out", tmp_path)
     assert result.exit_code == 1
     assert "please report it with the folder" in result.stderr
@@ -203,7 +203,7 @@ def test_a_view_that_votes_otherwise_untouched_is_a_hard_failure(
         painted[:, :, -1, -1] = 255
         return painted
 
-    monkeypatch.setattr(siege, "paste", beside)
+    monkeypatch.setattr(group_attack, "paste", beside)
     result = majorcert("attack", runs / "defended", "digits", "--images", 16, *QUICK, "--out", tmp_path)
     assert result.exit_code == 1
     assert any(watchdog.MOVED in row["broken"] for row in rows_of(tmp_path))
@@ -235,10 +235,11 @@ def test_an_attack_on_both_is_not_continued_on_one(attacked: tuple[Path, dict[st
 
 
 def test_an_interrupted_attack_says_how_far_it_got(runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupt(*_: Any) -> None:
+    def interrupt(_: Any, __: Any, progress: Any) -> None:
+        progress(1)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(trial.Trial, "run", interrupt)
+    monkeypatch.setattr(run.AttackRun, "run", interrupt)
     result = majorcert("attack", runs / "defended", "digits", "--images", 16, *QUICK, "--out", tmp_path / "out")
     assert result.exit_code == 130
     assert "stopped after 0 of 16 images (defended); the same command goes on" in result.stderr

@@ -1,6 +1,7 @@
 """Real patches against a defence. Nothing here is trusted: what it finds is judged by the plain path to a label.
 
-`paint` pastes patches, `surrogate` and `victim` say how touched views vote, `race` who wins, `plan` where to paint,
-`descent` follows gradients, `siege` does all of it to a group of images, `campaign` says how hard to try, and `logbook`
-and `broken` keep what came of it.
+`attack` is the public function. It makes an attack `run` of each classifier, which takes images group by group
+(`group`, `group_attack`): `placements` says where to paint, `paint` pastes, `surrogate` and `victim` say how touched
+views vote, `tiebreak` who wins, `aim` what is wanted, and `descent` follows gradients. The `watchdog` judges every
+painted image; `logbook`, `summary` and `exhibit` keep what came of it.
 """

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from majorcert.attacks.race import Aim
+from majorcert.attacks.aim import Aim
 from majorcert.attacks.victim import Look, Sites, Victim
 from majorcert.errors import ModelError
 

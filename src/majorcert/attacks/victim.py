@@ -6,9 +6,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from majorcert.attacks.aim import Aim
 from majorcert.attacks.paint import paste
-from majorcert.attacks.race import Aim, elected, lacking, winner
 from majorcert.attacks.surrogate import Surrogate
+from majorcert.attacks.tiebreak import elected, lacking, winner
 from majorcert.nets.views import to_unit
 
 

@@ -7,19 +7,16 @@ this software, not of the user: what shows it is kept.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+from torch import Tensor
 
+from majorcert.attacks.exhibit import keep_exhibit
 from majorcert.core.ballots import Ballots
 from majorcert.core.plurality import Ints, plurality_of_labels
 from majorcert.core.verdict import Verdict
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from majorcert.nets.defender import Ensemble
+from majorcert.nets.defender import Ensemble
 
 FLIPPED = "a certified label changed"
 MOVED = "a view that the patch does not touch votes otherwise"
@@ -29,8 +26,8 @@ MOVED = "a view that the patch does not touch votes otherwise"
 class Watchdog:
     """Judges painted versions of some images, and remembers whose promises were broken."""
 
-    ensemble: "Ensemble"
-    images: "Tensor"
+    ensemble: Ensemble
+    images: Tensor
     """(N, C, H, W) uint8, clean"""
     numbers: Ints
     """(N,) their places in the whole split"""
@@ -41,7 +38,7 @@ class Watchdog:
     broken: dict[int, set[str]] = field(default_factory=dict)
     """of the images with a broken promise, by their place among these: which promises"""
 
-    def judge(self, which: Ints, painted: "Tensor", placements: npt.NDArray[np.int64]) -> Ints:
+    def judge(self, which: Ints, painted: Tensor, placements: npt.NDArray[np.int64]) -> Ints:
         """(K,) the labels of painted versions of the images `which`."""
         after = self.ensemble.ballots(painted)
         labels = plurality_of_labels(np.stack([ballots.label for ballots in after], axis=1), after[0].n_classes)
@@ -49,25 +46,23 @@ class Watchdog:
         moved = np.zeros(len(which), dtype=bool)
         for clean, now in zip(self.before, after, strict=True):
             touched = clean.strategy.touched(self.verdict.patch, clean.image_size)
-            reached = touched.rows[placements[:, 0], :, None] & touched.columns[placements[:, 1], None, :]
+            reached = np.stack([touched.mask(int(top), int(left)) for top, left in placements])
             changed = (now.labels != clean.labels[which]).any(axis=2)
-            moved |= (changed & ~reached.reshape(changed.shape)).any(axis=1)
+            moved |= (changed & ~reached).any(axis=1)
         for k in np.flatnonzero(flipped | moved):
             promises = ([FLIPPED] if flipped[k] else []) + ([MOVED] if moved[k] else [])
             self._keep(int(which[k]), painted[k], placements[k], [each[k : k + 1] for each in after], promises)
         return labels
 
     def _keep(
-        self, image: int, painted: "Tensor", placement: Ints, after: Sequence[Ballots], promises: Sequence[str]
+        self, image: int, painted: Tensor, placement: Ints, after: Sequence[Ballots], promises: Sequence[str]
     ) -> None:
-        from majorcert.attacks.broken import keep_broken
-
         known = self.broken.setdefault(image, set())
         if set(promises) <= known:
             return
         known.update(promises)
         number = int(self.numbers[image])
-        keep_broken(
+        keep_exhibit(
             self.folder / f"{number:06d}",
             self.images[image],
             painted,

@@ -1,11 +1,12 @@
-"""The race in tensors says the same as the core's tie rule and reach, which are written in NumPy."""
+"""The tie-break in tensors says the same as the core's tie rule and reach, which are written in NumPy."""
 
 import numpy as np
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from majorcert.attacks.race import NEVER, Aim, elected, lacking, rival_gaps, winner
+from majorcert.attacks.aim import NEVER, Aim, rival_gaps
+from majorcert.attacks.tiebreak import elected, lacking, winner
 from majorcert.core.plurality import plurality, plurality_of_labels
 
 COUNTS = st.lists(st.lists(st.integers(0, 4), min_size=4, max_size=4), min_size=1, max_size=5)

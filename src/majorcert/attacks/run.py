@@ -1,4 +1,4 @@
-"""An ensemble on trial: certificates first, then an attack on every image that is classified correctly."""
+"""One ensemble under attack: certificates first, then patches on every image that is classified correctly."""
 
 import time
 from collections.abc import Callable
@@ -10,17 +10,19 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from majorcert.attacks.campaign import Effort, Group, Outcome
+from majorcert.attacks.effort import Effort
+from majorcert.attacks.group import Group, Outcome
+from majorcert.attacks.group_attack import attack_group
 from majorcert.attacks.logbook import Logbook, Row, write_png
 from majorcert.attacks.paint import Pool
-from majorcert.attacks.plan import Choice
-from majorcert.attacks.siege import attack_group
+from majorcert.attacks.placements import Choice
 from majorcert.attacks.surrogate import Surrogate
 from majorcert.attacks.victim import Victim
 from majorcert.attacks.watchdog import Watchdog
 from majorcert.core.majority import majorcert
 from majorcert.core.plurality import Ints
 from majorcert.core.threat import Patch
+from majorcert.core.verdict import Verdict
 from majorcert.errors import DataError, StoreError
 from majorcert.nets.data import Dataset
 from majorcert.nets.defender import Ensemble
@@ -34,12 +36,12 @@ GROUP = {"cuda": 256, "cpu": 16}
 
 
 @dataclass(frozen=True, eq=False)
-class Trial:
-    """One ensemble, the images it is tried on, and how."""
+class AttackRun:
+    """One ensemble, the images it is attacked on, and how."""
 
     ensemble: Ensemble
     images: Dataset
-    truth: Ints
+    """with their labels"""
     numbers: Ints
     """(N,) the places of the images in the whole split"""
     pool: Pool
@@ -56,7 +58,6 @@ class Trial:
         cls,
         ensemble: Ensemble,
         images: Dataset,
-        truth: Ints,
         numbers: Ints,
         pool: Pool,
         patch: Patch,
@@ -64,14 +65,13 @@ class Trial:
         precision: Precision | None,
         batch_size: int | None,
         folder: Path,
-    ) -> "Trial":
+    ) -> "AttackRun":
         device = ensemble.defenders[0].voter.device.type
         kind: Precision = precision or ("bfloat16" if device == "cuda" else "float32")
         surrogates = tuple(Surrogate.of(each.voter, patch, kind) for each in ensemble.defenders)
         n_pixels = sum(each.n_pixels for each in surrogates)
         fitting = max(1, CANDIDATE_PIXELS.get(device, CANDIDATE_PIXELS["cpu"]) // n_pixels)
-        size = batch_size or fitting
-        return cls(ensemble, images, truth, numbers, pool, patch, effort, kind, surrogates, size, folder)
+        return cls(ensemble, images, numbers, pool, patch, effort, kind, surrogates, batch_size or fitting, folder)
 
     @property
     def device(self) -> str:
@@ -80,6 +80,13 @@ class Trial:
     @property
     def group(self) -> int:
         return GROUP.get(self.device, GROUP["cpu"])
+
+    @property
+    def truth(self) -> Ints:
+        if self.images.labels is None:
+            raise DataError(f"{self.images.name} has no labels; an attack needs them, to know what is correct")
+        labels: Ints = self.images.labels.numpy()
+        return labels
 
     def about(self) -> dict[str, Any]:
         """Everything that the rows depend on."""
@@ -124,6 +131,54 @@ class Trial:
                 "remove the folder and attack anew"
             )
 
+    def _rows(self, some: slice, progress: Callable[[int], None]) -> list[Row]:
+        """Certify a group of images, attack those that are classified correctly, and say what became of each."""
+        images, numbers = self.images.images[some], self.numbers[some]
+        before = self.ensemble.ballots(images)
+        verdict = majorcert(before, self.patch)
+        watchdog = Watchdog(self.ensemble, images, numbers, before, verdict, self.folder / "broken")
+        correct = np.flatnonzero(verdict.predicted == self.truth[some])
+        progress(self.effort.candidate_steps(len(images) - len(correct)))
+        outcomes: dict[int, Outcome] = {}
+        if correct.size:
+            victim = Victim.of(
+                self.surrogates,
+                images[correct],
+                [torch.from_numpy(each.labels[correct].astype(np.int64)) for each in before],
+                len(self.ensemble.class_names),
+            )
+            found = attack_group(
+                _group(victim, images, numbers, verdict, correct),
+                self.effort,
+                self.pool,
+                lambda which, painted, placements: watchdog.judge(correct[which], painted, placements),
+                batch_size=self.batch_size,
+                progress=progress,
+            )
+            outcomes = dict(zip(correct.tolist(), found, strict=True))
+        return [self._row(some.start + k, k, verdict, outcomes.get(k), watchdog) for k in range(len(images))]
+
+    def _row(self, place: int, k: int, verdict: Verdict, outcome: Outcome | None, watchdog: Watchdog) -> Row:
+        """What became of one image, which is the k-th of its group; a painted one is saved."""
+        number, found = int(self.numbers[place]), outcome or Outcome()
+        if found.painted is not None:
+            write_png(self._png(number), found.painted)
+        return {
+            "image": number,
+            "truth": int(self.truth[place]),
+            "predicted": int(verdict.predicted[k]),
+            "certified": bool(verdict.certified[k]),
+            "attacked": outcome is not None,
+            "flipped": found.flipped,
+            "by": found.by,
+            "placement": found.placement,
+            "rival": found.rival,
+            "label": found.label,
+            "restarts": found.restarts,
+            "steps": found.steps,
+            "broken": sorted(watchdog.broken.get(k, ())),
+        }
+
     def painted_as_recorded(self, log: Logbook) -> list[int]:
         """The numbers of the images whose file, read again, is not predicted as its row says; there should be none."""
         rows = [row for row in log.rows if row["flipped"]]
@@ -134,70 +189,29 @@ class Trial:
         said = dict(zip(painted, labels.tolist(), strict=True))
         return [row["image"] for row in rows if row["label"] != said.get(row["image"])]
 
+    def kept_as_broken(self) -> set[int]:
+        """The numbers of the images that show a broken promise, also of a run that was interrupted right afterwards."""
+        folder = self.folder / "broken"
+        return {int(each.name) for each in folder.iterdir() if each.name.isdecimal()} if folder.is_dir() else set()
+
     def _painted(self, number: int) -> npt.NDArray[np.uint8] | None:
         try:
             return read_image(self._png(number), self.images.image_size, self.images.channels)
         except DataError:
             return None
 
-    def _rows(self, some: slice, progress: Callable[[int], None]) -> list[Row]:
-        images, truth, numbers = self.images.images[some], self.truth[some], self.numbers[some]
-        before = self.ensemble.ballots(images)
-        verdict = majorcert(before, self.patch)
-        watchdog = Watchdog(self.ensemble, images, numbers, before, verdict, self.folder / "broken")
-        correct = np.flatnonzero(verdict.predicted == truth)
-        progress(self.effort.candidate_steps(len(images) - len(correct)))
-        outcomes: dict[int, Outcome] = {}
-        if correct.size:
-            ballots = [torch.from_numpy(each.labels[correct].astype(np.int64)) for each in before]
-            witnesses = [verdict.witness(int(each)) for each in correct]
-            group = Group(
-                victim=Victim.of(self.surrogates, images[correct], ballots, len(self.ensemble.class_names)),
-                images=images[correct],
-                numbers=numbers[correct],
-                safe=np.asarray(verdict.safe)[correct],
-                witnesses=[
-                    None if each is None else Choice(*each.placement, each.rival, each.forced) for each in witnesses
-                ],
-                patch=self.patch,
-            )
-            found = attack_group(
-                group,
-                self.effort,
-                self.pool,
-                lambda which, painted, placements: watchdog.judge(correct[which], painted, placements),
-                batch_size=self.batch_size,
-                progress=progress,
-            )
-            outcomes = dict(zip(correct.tolist(), found, strict=True))
-        rows = []
-        for k, number in enumerate(numbers.tolist()):
-            outcome = outcomes.get(k, Outcome())
-            if outcome.painted is not None:
-                write_png(self._png(number), outcome.painted)
-            rows.append(
-                {
-                    "image": number,
-                    "truth": int(truth[k]),
-                    "predicted": int(verdict.predicted[k]),
-                    "certified": bool(verdict.certified[k]),
-                    "attacked": k in outcomes,
-                    "flipped": outcome.flipped,
-                    "by": outcome.by,
-                    "placement": outcome.placement,
-                    "rival": outcome.rival,
-                    "label": outcome.label,
-                    "restarts": outcome.restarts,
-                    "steps": outcome.steps,
-                    "broken": sorted(watchdog.broken.get(k, ())),
-                }
-            )
-        return rows
-
-    def kept_as_broken(self) -> set[int]:
-        """The numbers of the images that show a broken promise, also of a run that was interrupted right afterwards."""
-        folder = self.folder / "broken"
-        return {int(each.name) for each in folder.iterdir() if each.name.isdecimal()} if folder.is_dir() else set()
-
     def _png(self, number: int) -> Path:
         return self.folder / "painted" / f"{number:06d}.png"
+
+
+def _group(victim: Victim, images: torch.Tensor, numbers: Ints, verdict: Verdict, some: Ints) -> Group:
+    """These images of the verdict, with what a certificate says of each."""
+    witnesses = [verdict.witness(int(each)) for each in some]
+    return Group(
+        victim=victim,
+        images=images[some],
+        numbers=numbers[some],
+        safe=np.asarray(verdict.safe)[some],
+        witnesses=[None if each is None else Choice(*each.placement, each.rival, each.forced) for each in witnesses],
+        patch=verdict.patch,
+    )

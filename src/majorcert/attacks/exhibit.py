@@ -12,7 +12,7 @@ from majorcert.core.threat import Patch
 from majorcert.nets.checkpoint import write_json
 
 
-def keep_broken(
+def keep_exhibit(
     folder: Path,
     clean: Tensor,
     painted: Tensor,

@@ -12,11 +12,12 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from majorcert.attacks.campaign import Effort, Group, Judge, Outcome
+from majorcert.attacks.aim import Aim, rival_gaps
 from majorcert.attacks.descent import descend, probe
+from majorcert.attacks.effort import Effort
+from majorcert.attacks.group import Group, Judge, Outcome
 from majorcert.attacks.paint import Pixels, Pool, cheap_patches, noise, paste
-from majorcert.attacks.plan import needs, placements_to_probe, sites_of
-from majorcert.attacks.race import Aim, rival_gaps
+from majorcert.attacks.placements import needs, placements_to_probe, sites_of
 from majorcert.attacks.victim import Sites
 from majorcert.core.plurality import Ints
 
@@ -29,14 +30,14 @@ def attack_group(
     group: Group, effort: Effort, pool: Pool, judge: Judge, *, batch_size: int, progress: Callable[[int], None]
 ) -> list[Outcome]:
     """Attack every image of the group until its label changes or the effort is spent."""
-    siege = Siege(group, effort, pool, judge, batch_size, progress)
-    siege.try_cheap_patches()
+    under_attack = GroupAttack(group, effort, pool, judge, batch_size, progress)
+    under_attack.try_cheap_patches()
     for wave in range(effort.placements):
-        siege.follow_gradients(wave)
-    return siege.outcomes
+        under_attack.follow_gradients(wave)
+    return under_attack.outcomes
 
 
-class Siege:
+class GroupAttack:
     """What is known so far of each image of the group, and what is tried next."""
 
     def __init__(

@@ -6,7 +6,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from majorcert.attacks.race import lacking, rival_gaps
+from majorcert.attacks.aim import rival_gaps
+from majorcert.attacks.tiebreak import lacking
 from majorcert.attacks.victim import Sites, Victim
 from majorcert.core.plurality import Ints
 from majorcert.core.threat import Bools

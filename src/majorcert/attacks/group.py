@@ -1,4 +1,4 @@
-"""What an attack is about: how hard it tries, the images that are attacked together, what became of each."""
+"""Images that are attacked together, and what became of each."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -7,37 +7,10 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
-from majorcert.attacks.plan import Choice
+from majorcert.attacks.placements import Choice
 from majorcert.attacks.victim import Victim
 from majorcert.core.plurality import Ints
 from majorcert.core.threat import Bools, Patch
-from majorcert.errors import ModelError
-
-
-@dataclass(frozen=True)
-class Effort:
-    """How hard the attack tries."""
-
-    restarts: int = 20
-    """gradient searches at each placement"""
-    steps: int = 40
-    """of each search"""
-    placements: int = 4
-    """of each image, at which gradients are used"""
-    probed: int = 16
-    """placements of each image at which cheap patches are tried"""
-    cheap: int = 20
-    """cheap patches at each of those"""
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        for name in ("restarts", "steps", "placements", "probed", "cheap"):
-            if getattr(self, name) < 1:
-                raise ModelError(f"an attack has at least 1 of {name}, got {getattr(self, name)}")
-
-    def candidate_steps(self, n_images: int) -> int:
-        """The candidates x steps of so many images, if none of them gives way."""
-        return n_images * (self.probed * self.cheap + self.placements * self.restarts * (self.steps + 1))
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,147 @@
+"""`mc.attack`: real patches on images, against an ensemble and, beside it, a classifier without a defence."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from majorcert.attacks.effort import Effort
+from majorcert.attacks.logbook import Logbook
+from majorcert.attacks.paint import Pool
+from majorcert.attacks.run import AttackRun
+from majorcert.attacks.summary import summarised
+from majorcert.core.threat import Patch
+from majorcert.errors import DataError, ModelError, StoreError
+from majorcert.nets.checkpoint import write_json
+from majorcert.nets.data import Dataset
+from majorcert.nets.defender import Defender, Ensemble
+from majorcert.nets.sources.order import shuffled
+from majorcert.nets.voter import PRECISIONS, Precision
+
+ROWS = "attack.jsonl"
+SUMMARY = "attack.json"
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far the attack on one classifier is; a step is one step of the search for one candidate patch."""
+
+    classifier: str
+    """"defended" or "undefended" """
+    images: int
+    n_images: int
+    steps: int
+    n_steps: int
+    steps_per_second: float
+
+
+@dataclass(frozen=True)
+class Attacked:
+    """What an attack came to."""
+
+    summary: dict[str, Any]
+    """accuracies and counts of each classifier, as in attack.json"""
+    complaints: tuple[str, ...]
+    """each promise that did not hold, in a sentence; none if every certificate did"""
+
+
+def attack(
+    ensemble: Ensemble,
+    images: Dataset,
+    patch: Patch,
+    out: str | Path,
+    *,
+    undefended: Defender | None = None,
+    n_images: int | None = None,
+    effort: Effort | None = None,
+    precision: Precision | None = None,
+    batch_size: int | None = None,
+    progress: Callable[[Progress], None] | None = None,
+) -> Attacked:
+    """Attack every image that is classified correctly, certified ones too, with real patches.
+
+    Rows, summary and painted images go to the folder `out`. Killed and started again with the same settings,
+    it goes on.
+
+    >>> mc.attack(ensemble, load("digits", "test"), 2, "attacked", n_images=100).summary["defended"]["under_attack"]
+
+    Args:
+        undefended: a classifier that is attacked in the same way, to compare.
+        n_images: so many, by lot from the seed of the effort; by default all.
+        precision: of the search; labels are judged in the precision of the ensemble.
+        batch_size: candidate patches at once; by default as many as suit.
+    """
+    out, size, how = Path(out), patch, effort or Effort()
+    if precision not in (None, *PRECISIONS):
+        raise ModelError(f"the precision is {' or '.join(map(repr, PRECISIONS))}, got {precision!r}")
+    if undefended is None and (out / "undefended" / ROWS).exists():
+        raise StoreError(f"{out}: the record of an attack with --undefended; give that again, or another folder")
+    if images.labels is None:
+        raise DataError(f"{images.name} has no labels; an attack needs them, to know which images are correct")
+    classifiers = {"defended": (ensemble, out)}
+    if undefended is not None:
+        classifiers = {"undefended": (Ensemble([undefended]), out / "undefended"), **classifiers}
+    numbers = np.sort(shuffled(len(images), how.seed)[:n_images])
+    sample, pool = images.subset(torch.from_numpy(numbers)), Pool(images.images, images.labels)
+    runs: dict[str, AttackRun] = {}
+    for name, (each, folder) in classifiers.items():
+        _check_fit(each, images)
+        runs[name] = AttackRun.of(each, sample, numbers, pool, size, how, precision, batch_size, folder)
+    # All are opened before any work is done, so that settings which do not fit are refused at once.
+    logs = {name: Logbook(run.folder / ROWS, run.about()) for name, run in runs.items()}
+    for name, run in runs.items():
+        run.run(logs[name], _Clock(name, logs[name], len(sample), how, progress).advance)
+    summary = summarised(runs, logs)
+    write_json(out / SUMMARY, summary)
+    complaints = [text for name, run in runs.items() for text in _complaints(run, logs[name], name, summary)]
+    return Attacked(summary, tuple(complaints))
+
+
+def _check_fit(ensemble: Ensemble, images: Dataset) -> None:
+    if ensemble.class_names != images.class_names:
+        raise DataError(
+            f"{images.name} has other classes than the ensemble was made for: {list(images.class_names)[:3]}... "
+            f"and {list(ensemble.class_names)[:3]}..."
+        )
+    if (ensemble.channels, *ensemble.image_size) != (images.channels, *images.image_size):
+        raise DataError(
+            f"the ensemble takes images of {ensemble.channels} channels and {ensemble.image_size} pixels, "
+            f"{images.name} has {images.channels} channels and {images.image_size} pixels"
+        )
+    if images.channels not in (1, 3):
+        raise DataError(f"painted images are saved as PNG, of 1 or 3 channels; these have {images.channels}")
+
+
+def _complaints(run: AttackRun, log: Logbook, name: str, summary: dict[str, Any]) -> list[str]:
+    """What should not be: saved files that are not as they were found, and broken promises."""
+    found = [
+        f"image {number}: the saved file is missing, or not predicted as it was when it was found"
+        for number in run.painted_as_recorded(log)
+    ]
+    if broken := summary[name]["broken"]:
+        found.append(
+            f"a promise was broken on {len(broken)} images ({name}): either a certified label changed or a view voted "
+            "otherwise that no patch touched; this is a fault of majorcert: please report it with the folder "
+            f"{run.folder / 'broken'}"
+        )
+    return found
+
+
+class _Clock:
+    """Counts candidates x steps and tells the listener how fast they go."""
+
+    def __init__(
+        self, name: str, log: Logbook, n_images: int, effort: Effort, listener: Callable[[Progress], None] | None
+    ) -> None:
+        self.name, self.log, self.n_images, self.listener = name, log, n_images, listener
+        self.done, self.total, self.begun = 0, effort.candidate_steps(n_images), time.perf_counter()
+
+    def advance(self, done: int) -> None:
+        self.done += done
+        if self.listener is not None:
+            speed = self.done / max(time.perf_counter() - self.begun, 1e-9)
+            self.listener(Progress(self.name, len(self.log.rows), self.n_images, self.done, self.total, speed))
