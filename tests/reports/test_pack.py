@@ -177,3 +177,76 @@ def test_true_labels_are_kept_once_and_must_agree(raw: list[Path], tmp_path: Pat
     pack(raw[:1], tmp_path / "study", BEST)
     with pytest.raises(mc.StoreError, match="cannot be read as the true labels"):
         pack(raw[:1], tmp_path / "nothing-yet", BEST)
+
+
+def test_a_recipe_is_not_packed_from_its_own_stores(raw: list[Path], tmp_path: Path) -> None:
+    folder = tmp_path / "study"
+    pack(raw[:3], folder, BEST)
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    for stores in (
+        sorted((folder / "best").glob("*.zarr")),
+        [tmp_path / "raw" / ".." / "study" / "best" / "rows-3.zarr"],
+    ):
+        with pytest.raises(mc.StoreError, match=r"best.*\.zarr: .*recipe"):
+            pack(stores, folder, BEST)
+    (tmp_path / "link.zarr").symlink_to(folder / "best" / "rows-3.zarr")
+    with pytest.raises(mc.StoreError, match="recipe"):
+        pack([tmp_path / "link.zarr"], folder, BEST)
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize("name", ["..", ".", "", "a/b", "../raw", "/{tmp}/raw", "a\\b", "a\nb", "x" * 300])
+def test_a_recipe_has_a_plain_name(raw: list[Path], tmp_path: Path, name: str) -> None:
+    name = name.format(tmp=tmp_path)
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(mc.StoreError, match="name of a recipe"):
+        pack(raw[:1], tmp_path / "study", Recipe(name, ()))
+    assert sorted(tmp_path.rglob("*")) == before
+    run = CliRunner().invoke(app, ["pack", str(raw[0]), "-o", str(tmp_path / "study"), f"--recipe={name}"])
+    assert run.exit_code != 0
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_only_stores_that_a_recipe_named_are_removed(raw: list[Path], tmp_path: Path) -> None:
+    folder = tmp_path / "study"
+    pack(raw[:3], folder, BEST)
+    kept = voted(folder / "best" / "mine.zarr", "rows:3", 3)
+    pack(raw[:1], folder, BEST)
+    assert sorted(path.name for path in (folder / "best").glob("*.zarr")) == ["columns-3.zarr", "mine.zarr"]
+    assert len(mc.Ballots.load(kept)) == N
+
+
+def test_a_refused_store_leaves_the_earlier_recipe_as_it_was(raw: list[Path], tmp_path: Path) -> None:
+    folder = tmp_path / "study"
+    pack(raw[:1], folder, BEST)
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    other = voted(tmp_path / "other" / "rows.zarr", "rows:3", 1, images="cd")
+    with pytest.raises(mc.EvidenceError, match="other images"):
+        pack([raw[1], other], folder, BEST)
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+
+
+def test_true_labels_of_many_classes_are_kept_whole(tmp_path: Path) -> None:
+    truth = np.arange(600) % 300
+    labels = np.repeat(truth[:, None], 20, axis=1)
+    mc.Ballots(labels, strategy="columns:3", image_size=SIZE, n_classes=300).save(tmp_path / "many.zarr")
+    np.save(tmp_path / "truth-of-many.npy", truth)
+    pack([tmp_path / "many.zarr"], tmp_path / "study", BEST, tmp_path / "truth-of-many.npy")
+    assert np.array_equal(np.load(tmp_path / "study" / "truth.npy"), truth)
+    rows = compute(CaseStudy.read(tmp_path / "study"))["rows"]
+    assert {row["clean"] for row in rows} == {100.0}
+
+
+@pytest.mark.parametrize(
+    "facts", [{"strategy": 3}, {"strategy": ["rows:3"]}, {"images_sha256": ["ab"]}, {"images_sha256": {}}]
+)
+def test_provenance_of_another_kind_costs_one_sentence(raw: list[Path], tmp_path: Path, facts: dict) -> None:
+    for name in ("first.zarr", "second.zarr"):
+        metadata = raw[0].parent / name / "zarr.json"
+        content = json.loads(metadata.read_text(encoding="utf-8"))
+        content["attributes"].update(facts)
+        content["attributes"].pop("seal", None)
+        metadata.write_text(json.dumps(content), encoding="utf-8")
+    with pytest.raises(mc.MajorcertError) as refused:
+        pack([raw[0], raw[2]], tmp_path / "study", BEST)
+    assert "\n" not in str(refused.value)

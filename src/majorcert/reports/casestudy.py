@@ -1,13 +1,14 @@
 """A case study on disk, and every number that follows from it.
 
 FOLDER/recipes.json          {recipe: {"defenders": [store, ...], "epochs", "gpu_minutes", "command", "note"}}
-FOLDER/truth.npy             the true label of every image, uint8
+FOLDER/truth.npy             the true label of every image of the split
 FOLDER/RECIPE/columns-4.zarr evidence stores, named in recipes.json relative to FOLDER
 FOLDER/results.json          what `compute` makes of the above; anyone can make it again
 """
 
 import json
 import os
+import re
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -24,13 +25,15 @@ from majorcert.defences.scores import Scores
 from majorcert.errors import StoreError
 from majorcert.files.atomic import replacing
 from majorcert.files.store import Store
-from majorcert.files.untrusted import read_json, read_npy, reason
+from majorcert.files.untrusted import cleaned, read_json, read_npy, reason
 from majorcert.reports.census import Census, Proved, count_masked
 
 SIDES = (2, 5)
 """The patches of the paper's table."""
 LARGEST_SIDE = 16
 """Certified accuracy is told for every side up to this."""
+
+PLAIN_NAME = re.compile(r"[^\W_][\w .+-]{0,99}")
 
 Results = dict[str, Any]
 
@@ -45,6 +48,13 @@ class Recipe:
     gpu_minutes: float | None = None
     command: str = ""
     note: str = ""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or PLAIN_NAME.fullmatch(self.name) is None:
+            raise StoreError(
+                "the name of a recipe becomes that of a folder: up to 100 letters, digits, spaces and . _ + -, of which "
+                f"the first is a letter or digit; got {cleaned(self.name)!r}"
+            )
 
 
 @dataclass(frozen=True)

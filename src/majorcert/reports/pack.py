@@ -4,7 +4,9 @@ import json
 import shutil
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import count
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NoReturn
 
 import numpy as np
@@ -12,7 +14,7 @@ import numpy as np
 from majorcert.core.ballots import Ballots
 from majorcert.defences.scores import Scores
 from majorcert.errors import EvidenceError, StoreError
-from majorcert.files.atomic import replacing
+from majorcert.files.atomic import check_place, replacing
 from majorcert.files.store import Store
 from majorcert.files.truth import read_truth, truth_beside
 from majorcert.files.untrusted import read_json, read_npz, reason
@@ -49,23 +51,25 @@ def pack(
     """
     folder = Path(folder)
     described = _described(folder)
-    seen = {_images_of(folder / other["defenders"][0]) for name, other in described.items() if name != recipe.name}
-    names = _names([Store.open(store).attributes.get("strategy", "") for store in stores])
-    packed = []
-    for source, name in zip(map(Path, stores), names, strict=True):
-        ballots = Ballots.load(source)
-        seen.add(ballots.provenance.get("images_sha256"))
-        if len(seen) > 1:
-            raise EvidenceError(f"{source}: voted on other images than the rest of {folder}; use evidence of one split")
-        _keep_truth(folder, ballots, truth or truth_beside(source, ballots))
-        packed.append(_packed(ballots, source, folder, f"{recipe.name}/{name}.zarr"))
-    facts = asdict(replace(recipe, defenders=tuple(item.store for item in packed)))
-    described[recipe.name] = {key: value for key, value in facts.items() if key != "name" and value not in (None, "")}
-    with replacing(folder / "recipes.json") as beside:
-        beside.write_text(json.dumps(described, indent=1) + "\n", encoding="utf-8")
-    named = {folder / store for each in described.values() for store in each["defenders"]}
-    for left_over in {*(folder / recipe.name).glob("*.zarr")} - named:
-        shutil.rmtree(left_over)
+    _check_apart(stores, folder, recipe.name)
+    images = [_images_of(folder / other["defenders"][0]) for name, other in described.items() if name != recipe.name]
+    packed: list[Packed] = []
+    check_place(folder / "recipes.json")
+    with TemporaryDirectory(prefix=".packing-", dir=folder) as beside:
+        for source in map(Path, stores):
+            ballots = Ballots.load(source)
+            images.append(ballots.provenance.get("images_sha256"))
+            if images[-1] != images[0]:
+                raise EvidenceError(
+                    f"{source}: voted on other images than the rest of {folder}; use evidence of one split"
+                )
+            _keep_truth(folder, ballots, truth or truth_beside(source, ballots))
+            store = _named(recipe.name, str(ballots.strategy), packed)
+            packed.append(_packed(ballots, source, Path(beside), store))
+        for item in packed:
+            with replacing(folder / item.store) as place:
+                (Path(beside) / item.store).rename(place)
+    _describe(folder, described, replace(recipe, defenders=tuple(item.store for item in packed)))
     return packed
 
 
@@ -117,6 +121,30 @@ def _packed(ballots: Ballots, source: Path, folder: Path, store: str) -> Packed:
     return Packed(str(source), store, _size(folder / store), said)
 
 
+def _check_apart(stores: Sequence[str | Path], folder: Path, recipe: str) -> None:
+    """Refuse to pack a recipe from the stores that it would replace."""
+    for store in stores:
+        if (folder / recipe).resolve() in Path(store).resolve().parents:
+            raise StoreError(
+                f"{store}: lies where recipe {recipe!r} is packed to, and would be replaced by a copy of itself; "
+                "give the evidence as it was voted, or another name for the recipe"
+            )
+
+
+def _describe(folder: Path, described: dict[str, dict[str, Any]], recipe: Recipe) -> None:
+    """Write the recipe into recipes.json, then remove the stores of its earlier entry that nothing names any more."""
+    earlier = described.get(recipe.name, {"defenders": ()})["defenders"]
+    facts = {key: value for key, value in asdict(recipe).items() if key != "name" and value not in (None, "")}
+    described = {**described, recipe.name: facts}
+    with replacing(folder / "recipes.json") as beside:
+        beside.write_text(json.dumps(described, indent=1) + "\n", encoding="utf-8")
+    named = {folder / store for each in described.values() for store in each["defenders"]}
+    for store in {folder / store for store in earlier} - named:
+        # Whatever an entry names, only stores in the recipe's own folder go.
+        if store.suffix == ".zarr" and store.resolve().parent == folder.resolve() / recipe.name:
+            shutil.rmtree(store)
+
+
 def _described(folder: Path) -> dict[str, dict[str, Any]]:
     try:
         described: dict[str, dict[str, Any]] = read_json(folder / "recipes.json")
@@ -129,19 +157,16 @@ def _described(folder: Path) -> dict[str, dict[str, Any]]:
     return described
 
 
-def _names(specs: Sequence[str]) -> list[str]:
-    """ "columns:19/5" as columns-19-5; of several defenders of one strategy the later ones are numbered."""
-    names: list[str] = []
-    for i, spec in enumerate(specs):
-        name = spec.replace(":", "-").replace("/", "-")
-        earlier = list(specs[:i]).count(spec)
-        names.append(f"{name}-no{earlier + 1}" if earlier else name)
-    return names
+def _named(recipe: str, spec: str, packed: Sequence[Packed]) -> str:
+    """ "columns:19/5" as RECIPE/columns-19-5.zarr; of several defenders of one strategy the later ones are numbered."""
+    stem = f"{recipe}/{spec.replace(':', '-').replace('/', '-')}"
+    taken = {item.store for item in packed}
+    names = (f"{stem}-no{n}.zarr" if n > 1 else f"{stem}.zarr" for n in count(1))
+    return next(name for name in names if name not in taken)
 
 
-def _images_of(store: Path) -> str | None:
-    sha256: str | None = Store.open(store).attributes.get("images_sha256")
-    return sha256
+def _images_of(store: Path) -> Any:
+    return Store.open(store).attributes.get("images_sha256")
 
 
 def _keep_truth(folder: Path, ballots: Ballots, path: str | Path) -> None:
@@ -151,7 +176,8 @@ def _keep_truth(folder: Path, ballots: Ballots, path: str | Path) -> None:
         raise EvidenceError("a case study is about every image of a split; this evidence leaves some out")
     if kept.is_file() and not Path(path).is_file():
         return
-    labels = read_truth(path, ballots, _refuse).astype(np.uint8)
+    labels = read_truth(path, ballots, _refuse)
+    labels = labels.astype(np.min_scalar_type(labels.max(initial=0)))
     if not kept.is_file():
         with replacing(kept) as beside, beside.open("wb") as file:
             np.save(file, labels)
