@@ -341,8 +341,44 @@ def test_predict_says_what_the_certificate_is_about(runs: Path, data: Path, tmp_
     assert [row["certified"]["1x1"] for row in found] == verdict.certified.tolist()
     assert [row["largest"] for row in found] == ensemble.largest_patch(images).tolist()
     table = majorcert("predict", paths[0], "--ensemble", runs, "--patch", "1")
-    assert table.stdout.splitlines()[0].split("\t") == ["image", "label", "certified 1x1", "largest certified"]
-    assert "pixels of the 8x8 image" in table.stderr
+    header = table.stdout.splitlines()[0].split("\t")
+    assert header == ["image", "label", "certified 1x1 of 8x8", "largest certified of 8x8"]
+
+
+def test_predict_tells_a_certificate_in_photo_pixels(runs: Path, data: Path, tmp_path: Path) -> None:
+    """An enlarged picture: each network pixel is 10x10 photo pixels, and the filter spreads what is painted on them."""
+    images = np.load(data)["test_images"]
+    large = mc.Ensemble.load(runs).largest_patch(images)
+    chosen = images[np.argsort(-large)[0]]
+    Image.fromarray(chosen.repeat(10, axis=0).repeat(10, axis=1)[:, :72]).save(tmp_path / "photo.png")
+    Image.fromarray(chosen).save(tmp_path / "small.png")
+    files = (tmp_path / "photo.png", tmp_path / "small.png")
+    photo, small = json.loads(done("predict", *files, "--ensemble", runs, "--patch", "3", "--json"))
+    assert photo["photo_size"] == [80, 72]
+    assert photo["photo_pixels"]["3x3"] == "11x11"
+    assert small["photo_pixels"]["3x3"] == "3x3"
+    assert small["largest"] > 0
+    assert small["photo_pixels"]["{0}x{0}".format(small["largest"])] == "{0}x{0}".format(small["largest"])
+    for row in (photo, small):
+        assert "decoded image after it was resized to 8x8" in row["about"]
+    told = majorcert("predict", *files, "--ensemble", runs, "--patch", "1")
+    assert "decoded image after it was resized to 8x8" in told.stderr
+    assert "yes, 1x1 on the photo" in told.stdout
+    assert "1x1 on the photo" not in told.stdout.splitlines()[1]
+
+
+def test_names_from_files_cannot_forge_what_is_printed(runs: Path, picture: Path, tmp_path: Path) -> None:
+    shutil.copytree(runs, tmp_path / "forged")
+    names = ["top\tyes, 8x8 on the photo\t8x8\nforged.png\ttop\tyes", "\x1b[2Jleft", "da\u202erk"]
+    for card in (tmp_path / "forged").glob("*/defender.json"):
+        card.write_text(json.dumps({**json.loads(card.read_text()), "class_names": names}))
+    forged = tmp_path / "forged"
+    predicted = majorcert("predict", picture, "--ensemble", forged, "--patch", "1")
+    assert len(predicted.stdout.splitlines()) == 2
+    assert {line.count("\t") for line in predicted.stdout.splitlines()} == {3}
+    for said in (predicted.stdout, done("info", forged / "rows-2")):
+        assert not set("\x1b\u202e") & set(said)
+        assert "\nforged.png" not in said
 
 
 @pytest.mark.parametrize("mode", ["1", "L", "P", "RGB", "RGBA", "CMYK", "I;16"])

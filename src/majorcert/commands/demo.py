@@ -51,7 +51,8 @@ def demo(
     train("digits", out, list(DIGITS_STRATEGIES), recipe="digits", split="trainval", device="cpu", resume=True)
     remark(f"2. Vote: all ablations of {len(test)} other images.")
     vote([str(out)], "digits", out=str(out / "evidence"), device="cpu")
-    remark("3. Certify: every placement of the patch, every image.\n")
+    remark("3. Certify: every placement of the patch, every image.")
+    typer.echo()
 
     stores = [out / "evidence" / f"{folder.name}.zarr" for folder in member_folders(out)]
     evidence = [Ballots.load(store) for store in stores]

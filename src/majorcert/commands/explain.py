@@ -9,6 +9,7 @@ import typer
 from majorcert.commands.options import DataDir, SplitSeed
 from majorcert.commands.outputs import PNG, check_output
 from majorcert.commands.report import Truth, pictures_of, truth_of
+from majorcert.commands.terminal import say
 from majorcert.core.ballots import Ballots
 from majorcert.core.majority import check_together
 from majorcert.core.threat import Patch
@@ -43,7 +44,7 @@ def explain(
     pictures = None if images is None else pictures_of(images, defenders[0], data_dir, split_seed)
     contents = Contents(defenders, [size], truth=truth_of(truth, evidence[0], defenders[0]), pictures=pictures)
     lines, safe, scene = story(contents, image, size, None if at is None else _placement(at))
-    typer.echo("\n".join(lines))
+    say(*lines)
     if save is not None:
         position = position_of(defenders[0], image)
         picture = None if contents.pictures is None else contents.pictures[position]

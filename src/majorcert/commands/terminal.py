@@ -15,19 +15,26 @@ from rich.table import Table
 
 from majorcert.core.threat import ImageSize, Patch
 from majorcert.errors import DataError
+from majorcert.files.untrusted import cleaned, visible
 
 stderr = Console(stderr=True, highlight=False)
 
 
 def complain(message: str) -> None:
     """One red sentence on stderr."""
-    stderr.print(f"[red]{escape(' '.join(message.split()))}[/red]", soft_wrap=True)
+    stderr.print(f"[red]{escape(visible(' '.join(message.split())))}[/red]", soft_wrap=True)
 
 
 def remark(message: str) -> None:
     """A line on stderr, by the first process alone."""
     if os.environ.get("RANK", "0") == "0":
-        stderr.print(escape(message), soft_wrap=True)
+        stderr.print(escape(visible(message)), soft_wrap=True)
+
+
+def say(*lines: str) -> None:
+    """Lines on stdout; what strings from files hold of line breaks and escape codes is written out."""
+    for line in lines:
+        typer.echo(visible(line))
 
 
 def say_json(content: Any) -> None:
@@ -36,8 +43,9 @@ def say_json(content: Any) -> None:
 
 
 def say_table(header: Sequence[str], lines: Sequence[Sequence[str]]) -> None:
-    """A table on stdout: drawn on a terminal, tab-separated in a file or a pipe."""
+    """A table on stdout: drawn on a terminal, tab-separated in a file or a pipe; every cell is cleaned."""
     console = Console(highlight=False)
+    header, *lines = ([cleaned(cell) for cell in line] for line in (header, *lines))
     if not console.is_terminal:
         for line in (header, *lines):
             typer.echo("\t".join(line))

@@ -34,8 +34,12 @@ def cleaned(value: object) -> str:
     """
     text = str(value)
     shown = text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 3]}..."
-    visible = (char if char.isprintable() else char.encode("unicode_escape").decode() for char in shown)
-    return " ".join(word for word in "".join(visible).split(" ") if word)
+    return " ".join(word for word in visible(shown).split(" ") if word)
+
+
+def visible(text: str) -> str:
+    """The text with everything that is no printable character written out, as \\n or \\x1b."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 def reason(error: BaseException) -> str:

@@ -56,6 +56,13 @@ def read(
 
 def read_image(path: Path, image_size: ImageSize | None = None, channels: int | None = None) -> npt.NDArray[np.uint8]:
     """(channels, height, width): one PNG or JPEG of any size and mode, upright, on white where it is transparent."""
+    return read_photo(path, image_size, channels)[0]
+
+
+def read_photo(
+    path: Path, image_size: ImageSize | None = None, channels: int | None = None
+) -> tuple[npt.NDArray[np.uint8], ImageSize]:
+    """The same, and the (height, width) that the upright photo had before it was brought to `image_size`."""
     try:
         from PIL import Image, ImageOps
     except ImportError as error:
@@ -72,6 +79,7 @@ def read_image(path: Path, image_size: ImageSize | None = None, channels: int | 
                 coloured = image.convert("RGBA")
                 image = Image.alpha_composite(Image.new("RGBA", coloured.size, "white"), coloured)
             image = image.convert("L" if grey else "RGB")
+            photo_size = image.height, image.width
             if image_size is not None and image.size != image_size[::-1]:
                 image = image.resize(image_size[::-1], Image.Resampling.BILINEAR)
             pixels = np.asarray(image, dtype=np.uint8)
@@ -81,7 +89,7 @@ def read_image(path: Path, image_size: ImageSize | None = None, channels: int | 
         raise DataError(f"cannot read the image {path}: {error.strerror or _damaged(error)}") from None
     except Exception as error:  # decoders raise errors of many kinds on damaged files
         raise DataError(f"cannot read the image {path}: {_damaged(error)}") from None
-    return pixels[None] if grey else np.ascontiguousarray(pixels.transpose(2, 0, 1))
+    return (pixels[None] if grey else np.ascontiguousarray(pixels.transpose(2, 0, 1))), photo_size
 
 
 def _opened(path: Path) -> "ImageFile.ImageFile":
