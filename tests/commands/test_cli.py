@@ -534,7 +534,8 @@ def test_options_reach_the_evidence(runs: Path, data: Path, tmp_path: Path) -> N
     options = ("--scores", "--limit", "7", "--batch-size", "5", "--split", "val", "--json", "--device", "cpu")
     (store,) = json.loads(done("vote", runs / "rows-2", data, "--out", tmp_path, *options))["evidence"]
     facts = json.loads(done("info", store, "--json"))
-    assert (facts["images"], facts["scores"], facts["split"], facts["state"]) == (7, True, "val", "complete")
+    found = facts["images"], facts["scores"], facts["claims"]["split"], facts["state"]
+    assert found == (7, True, "val", "complete")
 
 
 def test_info_tells_what_things_are(runs: Path, evidence: list[Path], tmp_path: Path) -> None:

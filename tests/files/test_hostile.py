@@ -9,11 +9,11 @@ from artifacts import ARTIFACTS, make_ensemble, make_study
 from hostile import Damage, damages, load_or_refuse
 from hypothesis import given, settings
 
-from majorcert.commands.info import describe
 from majorcert.errors import MajorcertError
 from majorcert.nets.defender import Ensemble
 from majorcert.nets.sources import cifar10
 from majorcert.nets.train import _Log
+from majorcert.reports.artifact import describe
 from majorcert.reports.casestudy import CaseStudy
 
 torch.set_num_threads(1)

@@ -12,7 +12,6 @@ from hostile import Artifact
 from PIL import Image
 
 import majorcert as mc
-from majorcert.commands.info import describe
 from majorcert.defences.scores import Scores
 from majorcert.errors import MajorcertError
 from majorcert.files.truth import read_truth, write_truth
@@ -25,6 +24,7 @@ from majorcert.nets.ensemble_file import write_members
 from majorcert.nets.models import ModelConfig, build
 from majorcert.nets.sources import cifar10
 from majorcert.nets.sources.folder import read_image
+from majorcert.reports.artifact import describe
 from majorcert.reports.casestudy import CaseStudy, committed
 from majorcert.reports.figures import draw
 from majorcert.reports.publish import publish

@@ -17,6 +17,8 @@ from typing import IO, Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
+from majorcert.errors import StoreError
+
 MAX_JSON_BYTES = 2**26
 """Of one JSON file; the true labels of 14 million images take less."""
 PLAIN_KINDS = "biufU"
@@ -98,6 +100,17 @@ def read_bytes(path: str | PathLike[str], most: int) -> bytes:
 def read_json(path: str | PathLike[str]) -> Any:
     """The content of a JSON file."""
     return parse_json(read_bytes(path, MAX_JSON_BYTES))
+
+
+def read_object(path: str | Path) -> dict[str, Any]:
+    """The JSON object in a file; what cannot be read, or is something else, is told in a sentence."""
+    try:
+        raw = read_json(path)
+    except (OSError, ValueError) as error:
+        raise StoreError(f"{path}: cannot be read ({reason(error)})") from None
+    if not isinstance(raw, dict):
+        raise StoreError(f"{path}: not an artifact of majorcert")
+    return raw
 
 
 def parse_json(text: str | bytes) -> Any:

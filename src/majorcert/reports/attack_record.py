@@ -1,84 +1,15 @@
-"""What `majorcert info` says of the records of whole experiments: case studies and attacks. Needs no torch."""
+"""The record of an attack as it lies on disk: read without torch, and only if its numbers bear each other out."""
 
 import math
 from pathlib import Path
 from typing import Any
 
 from majorcert.errors import StoreError
-from majorcert.files.store import Store
-from majorcert.files.untrusted import MAX_JSON_BYTES, parse_json, read_bytes, read_json, reason
-from majorcert.reports.casestudy import CaseStudy, Recipe, committed
+from majorcert.files.untrusted import MAX_JSON_BYTES, parse_json, read_bytes, read_object, reason
 
-MAIN_METHOD = "majorcert-exact"
 CLASSIFIERS = ("undefended", "defended")
-ATTACK = "majorcert-attack"
-"""The format of the rows of an attack."""
-
-
-def read_object(path: Path) -> dict[str, Any]:
-    """The JSON object in a file."""
-    try:
-        raw = read_json(path)
-        if isinstance(raw, dict):
-            return raw
-    except (OSError, ValueError) as error:
-        raise StoreError(f"{path}: cannot be read ({reason(error)})") from None
-    raise StoreError(f"{path}: not an artifact of majorcert")
-
-
-def case_study(folder: Path) -> dict[str, Any]:
-    """What a case study is about, the evidence of each recipe, and the main numbers of its results.json."""
-    study = CaseStudy.read(folder)
-    accuracies = _accuracies(folder) if (folder / "results.json").exists() else None
-    stores = {store: Store.open(folder / store) for recipe in study.recipes for store in recipe.defenders}
-    for name, store in stores.items():
-        if store.n_images > len(study.truth):
-            raise StoreError(f"{folder / name}: is of {store.n_images} images, truth.npy of {len(study.truth)}")
-    shared = {
-        key: sorted({str(store.attributes.get(key)) for store in stores.values()})
-        for key in ("dataset", "split", "images_sha256")
-    }
-    facts: dict[str, Any] = {
-        "is": "a case study",
-        "images": len(study.truth),
-        **{key: values[0] if len(values) == 1 else values for key, values in shared.items()},
-        "accuracies": f"none yet; `majorcert table {folder} --write` makes them"
-        if accuracies is None
-        else f"as results.json has them, in percent, by {MAIN_METHOD}; `majorcert table {folder} --check` checks them",
-    }
-    facts["recipes"] = {
-        recipe.name: _recipe(recipe, stores, (accuracies or {}).get(recipe.name)) for recipe in study.recipes
-    }
-    if (folder / "attack.json").exists():
-        told = attack(read_object(folder / "attack.json"), folder / "attack.json")
-        setting = {"images": told["images"], "patch": told["patch"]}
-        facts["attack"] = {name: {**setting, **told[name]} for name in CLASSIFIERS if name in told}
-    return facts
-
-
-def _recipe(recipe: Recipe, stores: dict[str, Store], accuracy: dict[str, Any] | None) -> dict[str, Any]:
-    facts: dict[str, Any] = {"strategies": [str(stores[name].attributes.get("strategy")) for name in recipe.defenders]}
-    missing = sum(images.stop - images.start for name in recipe.defenders for images in stores[name].missing())
-    if missing:
-        facts["state"] = f"{missing} votes on images are still to come"
-    told = {"command": recipe.command, "epochs": recipe.epochs, "gpu_minutes": recipe.gpu_minutes, "note": recipe.note}
-    return {**facts, **(accuracy or {}), **{key: value for key, value in told.items() if value not in (None, "")}}
-
-
-def _accuracies(folder: Path) -> dict[str, dict[str, Any]]:
-    """Of each recipe, the clean accuracy, and the certified one at each patch."""
-    found: dict[str, dict[str, Any]] = {}
-    try:
-        for row in committed(folder)["rows"]:
-            recipe, patch = str(row["recipe"]), str(row["patch"])
-            clean, certified = _share(row["clean"], 100), _share(row["certified"], 100)
-            if row["method"] == MAIN_METHOD:
-                found.setdefault(recipe, {"clean": clean, "certified": {}})["certified"][patch] = certified
-    except (KeyError, TypeError, ValueError) as error:
-        raise StoreError(
-            f"{folder}: results.json is damaged ({reason(error)}); `majorcert table {folder} --write` makes it anew"
-        ) from None
-    return found
+FORMAT = "majorcert-attack"
+"""Of the rows of an attack."""
 
 
 def is_attack(raw: dict[str, Any]) -> bool:
@@ -86,7 +17,7 @@ def is_attack(raw: dict[str, Any]) -> bool:
     return isinstance(raw.get("defended"), dict) and "n_flipped" in raw["defended"]
 
 
-def attack(raw: dict[str, Any], path: Path) -> dict[str, Any]:
+def attack_summary(raw: dict[str, Any], path: Path) -> dict[str, Any]:
     """What an attack came to: an attack.json, whose numbers must agree with each other."""
     try:
         n, about = _count(raw["n"]), raw["defended"]["about"]
@@ -112,7 +43,7 @@ def _classifier(told: dict[str, Any], n: int) -> dict[str, Any]:
     attacked, flipped, certified, certified_flipped = counts.values()
     shares = {"clean": attacked, "under_attack": attacked - flipped, "certified": certified}
     for key, count in shares.items():
-        if not math.isclose(_share(told[key], 1) * n, count, abs_tol=1e-6):
+        if not math.isclose(share(told[key], 1) * n, count, abs_tol=1e-6):
             raise ValueError(f"its {key} is {told[key]}, and {count} of {n} are counted")
     if certified_flipped > min(certified, flipped) or not max(certified, flipped) <= attacked <= n:
         raise ValueError("its counts contradict each other")
@@ -128,7 +59,7 @@ def attack_folder(folder: Path) -> dict[str, Any]:
         done = {name: len(found) for name, found in rows.items() if found is not None}
         state = "unfinished, and the same command goes on, unless this is a part of the folder above"
         return {"is": "the rows of an attack", "rows": done, "state": state}
-    facts = attack(read_object(folder / "attack.json"), folder / "attack.json")
+    facts = attack_summary(read_object(folder / "attack.json"), folder / "attack.json")
     for name, found in rows.items():
         if found is None or name not in facts:
             continue
@@ -152,7 +83,7 @@ def _rows(path: Path) -> list[dict[str, Any]] | None:
         return None
     try:
         header, *rows = (parse_json(line) for line in read_bytes(path, MAX_JSON_BYTES).splitlines() or [b""])
-        if (header["format"], header["version"]) != (ATTACK, 1) or not all(isinstance(row, dict) for row in rows):
+        if (header["format"], header["version"]) != (FORMAT, 1) or not all(isinstance(row, dict) for row in rows):
             raise ValueError("it is of another format or version")
     except (OSError, KeyError, TypeError, ValueError) as error:
         raise StoreError(f"{path}: not the record of an attack, or damaged ({reason(error)})") from None
@@ -165,7 +96,7 @@ def _count(value: Any) -> int:
     return value
 
 
-def _share(value: Any, one: float) -> float:
+def share(value: Any, one: float) -> float:
     if type(value) not in (int, float) or not 0 <= value <= one:
         raise ValueError(f"expected a number from 0 to {one:g}, got {str(value)[:40]}")
     return float(value)

@@ -1,4 +1,4 @@
-"""What `majorcert info` says of case studies and attacks, and which of them it refuses."""
+"""What `majorcert info` says: what was found stands apart from what is claimed; what is damaged is refused."""
 
 import json
 import shutil
@@ -10,6 +10,7 @@ import pytest
 from artifacts import make_attack, make_study
 from typer.testing import CliRunner
 
+import majorcert as mc
 from majorcert.commands.app import app
 
 
@@ -26,6 +27,60 @@ def refused(path: Path) -> str:
     assert result.stdout == ""
     assert len(result.stderr.strip().splitlines()) == 1
     return result.stderr
+
+
+FORGED = {
+    "is": "a trained defender",
+    "weights": "as recorded",
+    "weights_sha256": "0" * 64,
+    "images": 10**6,
+    "state": "complete",
+    "scores": True,
+    "claims": {},
+    "strategy": "rows:2",
+}
+"""What a file might say of itself to be believed."""
+
+
+@pytest.mark.parametrize("name", ["defender.json", "ensemble.json"])
+def test_damaged_weights_are_told_whatever_the_file_claims(name: str, tmp_path: Path) -> None:
+    for folder in (tmp_path, tmp_path / "a"):
+        folder.mkdir(exist_ok=True)
+        (folder / "defender.json").write_text(json.dumps({"format": "majorcert-defender", **FORGED}))
+        (folder / "weights.safetensors").write_bytes(b"others")
+    if name == "ensemble.json":
+        (tmp_path / name).write_text(json.dumps({"format": "majorcert-ensemble", "members": ["a"], **FORGED}))
+    for words in ((), ("--json",)):
+        result = CliRunner().invoke(app, ["info", str(tmp_path), *words])
+        assert result.exit_code == 1
+        assert "weights are not the ones" in result.stderr
+    facts = json.loads(result.stdout)
+    assert facts["weights"] == "DAMAGED"
+    assert facts["claims"]["weights"] == "as recorded"
+
+
+def test_what_evidence_claims_does_not_replace_what_was_found(tmp_path: Path) -> None:
+    about: dict[str, Any] = {"strategy": "rows:2", "image_size": (8, 8), "n_classes": 3}
+    mc.Ballots(np.zeros((5, 8), int), provenance=FORGED, **about).save(store := tmp_path / "e.zarr")
+    facts = info(store)
+    assert (facts["is"], facts["images"], facts["scores"]) == ("evidence", 5, False)
+    assert facts["claims"]["images"] == 10**6
+    text = CliRunner().invoke(app, ["info", str(store)]).stdout
+    found, claimed = text.split("it claims, and nobody checked:\n")
+    assert "images: 5\n" in found
+    assert "1000000" not in found
+    assert all(line.startswith("  ") for line in claimed.splitlines())
+
+
+def test_true_labels_are_counted_not_believed(tmp_path: Path) -> None:
+    path = tmp_path / "t.truth.json"
+    path.write_text(json.dumps({**FORGED, "format": "majorcert-truth", "labels": [1, 2]}))
+    facts = info(path)
+    assert (facts["is"], facts["images"]) == ("true labels", 2)
+
+
+def test_a_path_that_cannot_be_is_told_in_one_sentence(tmp_path: Path) -> None:
+    assert "cannot be read" in refused(tmp_path / ("x" * 5000))
 
 
 @pytest.fixture

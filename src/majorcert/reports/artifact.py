@@ -1,0 +1,150 @@
+"""What a file or folder is: what was found in it, and apart from that what it claims of itself. Needs no torch."""
+
+import hashlib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from majorcert.core.verdict import Verdict
+from majorcert.errors import StoreError
+from majorcert.files.store import Store
+from majorcert.files.untrusted import cleaned, read_object
+from majorcert.reports.attack_record import attack_folder, attack_summary, is_attack
+from majorcert.reports.study_record import case_study
+
+FRAGILE = 1e-3
+"""The tolerance at which fragile ballots are counted."""
+KNOWN = "a run folder, an ensemble, an evidence store, a verdict, a truth file, a case study or an attack"
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """What `majorcert info` tells."""
+
+    kind: str
+    """"evidence", "an ensemble", ..."""
+    found: dict[str, Any]
+    """what was computed from the content"""
+    claims: dict[str, Any] = field(default_factory=dict)
+    """what the file says of itself, which nobody checked"""
+    damage: str = ""
+    """why it is not what it claims to be, in a sentence; empty if nothing contradicts it"""
+
+
+def describe(path: Path) -> Artifact:
+    """What the artifact at this path is; what is none is refused."""
+    try:
+        return _described(path)
+    except OSError as error:
+        raise StoreError(f"{path}: cannot be read ({error.strerror})") from None
+
+
+def _described(path: Path) -> Artifact:
+    if (path / "ensemble.json").is_file():
+        return _ensemble(path)
+    if (path / "defender.json").is_file():
+        return _defender(path)
+    if (path / "checkpoint.json").is_file():
+        return Artifact("an unfinished training run", {}, _claims(path / "checkpoint.json", "majorcert-checkpoint"))
+    if (path / "zarr.json").is_file():
+        return _evidence(path)
+    if (path / "recipes.json").is_file():
+        return _told(case_study(path))
+    if any((path / name).is_file() for name in ("attack.json", "attack.jsonl", "undefended/attack.jsonl")):
+        return _told(attack_folder(path))
+    if path.name == "attack.jsonl" and path.is_file():
+        return _told(attack_folder(path.parent))
+    if path.suffix == ".jsonl" and path.is_file():
+        return _verdict(Verdict.load(path))
+    if path.suffix == ".json" and path.is_file():
+        raw = read_object(path)
+        if is_attack(raw) or path.name == "attack.json":
+            return _told(attack_summary(raw, path))
+        if raw.get("format") == "majorcert-truth":
+            return Artifact(
+                "true labels", {"images": len(_list(raw, "labels", path))}, _without(raw, "format", "labels")
+            )
+    what = "no such file or folder" if not path.exists() else "not an artifact of majorcert"
+    raise StoreError(f"{path}: {what}; give {KNOWN}")
+
+
+def _told(facts: dict[str, Any]) -> Artifact:
+    """Of records that were read item by item, so that nothing in them can stand for anything else."""
+    return Artifact(facts["is"], _without(facts, "is"))
+
+
+def _verdict(verdict: Verdict) -> Artifact:
+    found = {
+        "method": verdict.method,
+        "patch": str(verdict.patch),
+        "images": len(verdict),
+        "certified": int(verdict.certified.sum()),
+        "strategies": [str(defender.get("strategy", "?")) for defender in verdict.defenders],
+        "fragile": [defender.get("fragile") for defender in verdict.defenders],
+    }
+    return Artifact("a verdict", found, {"defenders": [dict(defender) for defender in verdict.defenders]})
+
+
+def _ensemble(path: Path) -> Artifact:
+    claims = _claims(path / "ensemble.json", "majorcert-ensemble")
+    names = _list(claims, "members", path)
+    if not names or not all(isinstance(name, str) and Path(name).name == name and name != ".." for name in names):
+        raise StoreError(f"{path}: not an ensemble, its members are not names of sub-folders")
+    members = {name: _defender(path / name) for name in names}
+    damaged = [name for name, member in members.items() if member.damage]
+    found = {
+        "weights": "DAMAGED" if damaged else "as recorded",
+        "strategies": [member.claims.get("strategy") for member in members.values()],
+    }
+    why = f"in {cleaned(', '.join(damaged))}, weights are not the ones that defender.json is about"
+    return Artifact("an ensemble", found, claims, why if damaged else "")
+
+
+def _defender(path: Path) -> Artifact:
+    claims, weights = _claims(path / "defender.json", "majorcert-defender"), path / "weights.safetensors"
+    found = _sha256(weights) if weights.is_file() else "there are none"
+    whole = found == claims.get("weights_sha256")
+    return Artifact(
+        "a trained defender",
+        {"weights": "as recorded" if whole else "DAMAGED", "weights_sha256": found},
+        claims,
+        "" if whole else "weights are not the ones that defender.json is about",
+    )
+
+
+def _evidence(path: Path) -> Artifact:
+    store = Store.open(path)
+    n_missing = sum(images.stop - images.start for images in store.missing())
+    state = "complete" if not n_missing else f"{n_missing} images are still to be voted on"
+    found = {"images": store.n_images, "state": state, "scores": "scores" in store}
+    if "distance" in store:
+        distance = store.read("distance", slice(None), kind="f", n_axes=2)
+        n_fragile = int((distance <= np.float64(FRAGILE)).sum())
+        found["fragile"] = f"{n_fragile} of {distance.size} ballots could change if every score moved by {FRAGILE}"
+    return Artifact("evidence", found, dict(store.attributes))
+
+
+def _claims(path: Path, kind: str) -> dict[str, Any]:
+    """What a file of ours says of itself."""
+    raw = read_object(path)
+    if raw.get("format") != kind:
+        raise StoreError(f"{path}: not an artifact of majorcert, its format is {cleaned(raw.get('format'))[:40]!r}")
+    return _without(raw, "format")
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _list(raw: dict[str, Any], name: str, path: Path) -> list[Any]:
+    found = raw.get(name, [])
+    if not isinstance(found, list):
+        raise StoreError(f"{path}: not an artifact of majorcert, its {name} are no list")
+    return found
+
+
+def _without(raw: dict[str, Any], *names: str) -> dict[str, Any]:
+    return {name: value for name, value in raw.items() if name not in names}
