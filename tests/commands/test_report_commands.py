@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from stores import voted
 from typer.testing import CliRunner
 
 import majorcert as mc
@@ -17,7 +18,6 @@ from majorcert.commands.app import app
 from majorcert.defences.patchguard import patchguard
 from majorcert.defences.scores import Scores
 from majorcert.files.truth import write_truth
-from majorcert.files.writer import BallotsWriter
 from majorcert.reports.story import scene, sentence
 from reports import coherent_ballots, painted
 
@@ -99,9 +99,7 @@ def test_evidence_with_scores_adds_pg_drs(tmp_path: Path) -> None:
     scores[:15, :, 1] = 1
     facts: dict[str, Any] = {"strategy": "columns:2", "image_size": (8, 8), "n_classes": 3}
     store = tmp_path / "scored.zarr"
-    writer = BallotsWriter.open(store, n_images=20, n_votes=1, scores=True, **facts)
-    for images in writer.missing():
-        writer.write(images, scores[images].argmax(axis=2), scores[images])
+    voted(store, mc.Ballots(scores.argmax(axis=2), **facts), scores)
     done("report", store, "--patch", "1", "-o", out := tmp_path / "page.html")
     share = patchguard(Scores.load(store), mc.Patch(1)).certified.mean()
     assert 0 < share < 1

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from stores import opened, voted
 
 import majorcert as mc
 from majorcert.defences.scores import Scores
-from majorcert.files.scores import HALF_ONE
-from majorcert.files.writer import BallotsWriter
+from majorcert.files.kinds import HALF_ONE
 from majorcert.reports.publish import publish
 
 KIND = {"strategy": "columns:1", "image_size": (1, 3)}
@@ -24,17 +24,15 @@ def test_scores_are_rounded_to_the_nearest_point() -> None:
 def test_halves_become_points_without_rounding(tmp_path: Path) -> None:
     stored = np.random.default_rng(0).random((5, 3, 2)).astype(np.float16)
     stored[0, 0] = [np.finfo(np.float16).smallest_subnormal, 1]
-    writer = BallotsWriter.open(tmp_path / "e.zarr", n_images=5, n_votes=1, n_classes=2, scores=True, chunk=2, **KIND)
-    for images in writer.missing():
-        part = stored[images]
-        writer.write(images, part.argmax(axis=2), part)
+    voted(tmp_path / "e.zarr", mc.Ballots(stored.argmax(axis=2), n_classes=2, **KIND), stored, chunk=2)
     scores = Scores.load(tmp_path / "e.zarr")
     assert (scores.points / HALF_ONE == stored.astype(np.float64)).all()
     assert (Scores.load(tmp_path / "e.zarr", slice(2, 4)).images == [2, 3]).all()
 
 
 def test_scores_that_were_never_written_are_refused(tmp_path: Path) -> None:
-    BallotsWriter.open(tmp_path / "e.zarr", n_images=5, n_votes=1, n_classes=2, scores=True, chunk=2, **KIND)
+    none = np.zeros((5, 3, 2), np.float16)
+    opened(tmp_path / "e.zarr", mc.Ballots(none.argmax(axis=2), n_classes=2, **KIND), none, chunk=2)
     with pytest.raises(mc.StoreError, match="all of them written"):
         Scores.load(tmp_path / "e.zarr")
 
@@ -49,7 +47,7 @@ def test_a_part_keeps_its_images() -> None:
 
 def test_a_store_without_scores_is_refused(tmp_path: Path) -> None:
     publish(mc.Ballots([[0, 1, 0]], n_classes=2, **KIND), tmp_path / "e.zarr")
-    with pytest.raises(mc.StoreError, match="holds votes but no scores"):
+    with pytest.raises(mc.StoreError, match="holds no scores"):
         Scores.load(tmp_path / "e.zarr")
 
 

@@ -84,7 +84,7 @@ def test_evidence_of_imagenet_is_within_the_limits(monkeypatch: pytest.MonkeyPat
     declared(tmp_path / "e", [50_000, 1024, 3], [64, 1024, 3])
     store = Store.open(tmp_path / "e")
     assert store.n_images == 50_000
-    assert (store.read("labels", slice(0, 64), kind="i", n_axes=3) == -2).all()
+    assert (store.read("labels", slice(0, 64)) == -2).all()
 
 
 def test_a_chunk_that_unpacks_to_more_than_declared(tmp_path: Path) -> None:

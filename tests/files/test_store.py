@@ -5,11 +5,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from stores import opened
 
 import majorcert as mc
 from majorcert.core.distance import rounded_down
 from majorcert.files.store import Store
-from majorcert.files.writer import BallotsWriter
+from majorcert.files.writer import EvidenceWriter
 
 FACTS = {"strategy": "columns:4/3", "image_size": (8, 10), "n_classes": 200}
 
@@ -20,9 +21,16 @@ def some_ballots(n_images: int = 1_100) -> mc.Ballots:
     return mc.Ballots(labels, **FACTS, provenance={"images_sha256": "abc", "extra": {"note": ["any", "JSON", 1.5]}})
 
 
-def writer_at(path: Path, **changes: object) -> BallotsWriter:
-    facts = {**FACTS, "n_images": 10, "n_votes": 2, "provenance": {"weights_sha256": "w"}, "chunk": 4, **changes}
-    return BallotsWriter.open(path, **facts)
+ORIGIN = {"weights_sha256": "w"}
+
+
+def part_of(labels: np.ndarray, distance: np.ndarray | None = None, **changes: object) -> mc.Ballots:
+    return mc.Ballots(labels, distance=distance, **{**FACTS, "provenance": ORIGIN, **changes})
+
+
+def writer_at(path: Path, *, n_images: int = 10, distance: bool = False, **changes: object) -> EvidenceWriter:
+    like = part_of(np.zeros((0, 4, 2), int), np.zeros((0, 4), np.float16) if distance else None, **changes)
+    return EvidenceWriter.open(path, like, n_images, chunk=4)
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -75,16 +83,14 @@ def test_a_store_without_distances_is_certified_as_before(tmp_path: Path) -> Non
 def test_distances_are_kept_beside_the_labels_for_all_images_or_for_none(tmp_path: Path) -> None:
     labels, distance = some_ballots(10).labels, some_distances(10)
     writer = writer_at(tmp_path / "evidence", distance=True)
-    with pytest.raises(mc.StoreError, match="expected the distances of these ballots, got none"):
-        writer.write(slice(0, 4), labels[:4])
+    with pytest.raises(mc.StoreError, match=r"expected distance float16 \(4, 4\), labels .*, got labels"):
+        writer.write(slice(0, 4), part_of(labels[:4]))
     assert len(writer.missing()) == 3
     for part in writer.missing():
-        writer.write(part, labels[part], None, distance[part])
+        writer.write(part, part_of(labels[part], distance[part]))
     assert np.array_equal(mc.Ballots.load(tmp_path / "evidence").distance, distance)
-    with pytest.raises(mc.StoreError, match="expected no distances, got some"):
-        writer_at(tmp_path / "without").write(slice(0, 4), labels[:4], None, distance[:4])
-    with pytest.raises(mc.BallotsError, match=r"one distance for each ballot, \(4, 4\)"):
-        writer.write(slice(0, 4), labels[:4], None, distance[:3])
+    with pytest.raises(mc.StoreError, match=r"expected labels int16 \(4, 4, 2\), got distance"):
+        writer_at(tmp_path / "without").write(slice(0, 4), part_of(labels[:4], distance[:4]))
     with pytest.raises(mc.StoreError, match=r"holds other evidence .differs in its arrays."):
         writer_at(tmp_path / "evidence")
 
@@ -111,7 +117,8 @@ def replaced(path: Path, distance: np.ndarray) -> None:
         (lambda p: replaced(p, np.full((20, 4), -1, np.float16)), "a finite number of 0 or more"),
         (lambda p: replaced(p, np.full((20, 4), np.inf, np.float16)), "a finite number of 0 or more"),
         (lambda p: other_shape(p, [20, 3]), "'distance' is not laid out as it was when it was made"),
-        (lambda p: unsealed(p, [20, 3]), "it has not one distance for each ballot"),
+        (lambda p: unsealed(p, [20, 3]), "unpacks to 160 bytes and not to 120"),
+        (lambda p: unsealed(p, [19, 4]), "'distance' is of 19 images, and there are 20"),
         (lambda p: other_shape(p, [2**40, 4]), "refused, 'distance' declares 1099511627776 images"),
         (lambda p: edit(p / "distance" / "zarr.json", {"data_type": "int16", "fill_value": 0}), "is not laid out as"),
     ],
@@ -163,16 +170,16 @@ def test_pieces_in_any_order_make_the_same_store(tmp_path: Path) -> None:
     forwards, backwards = writer_at(tmp_path / "forwards"), writer_at(tmp_path / "backwards")
     assert forwards.missing() == [slice(0, 4), slice(4, 8), slice(8, 10)]
     for part in forwards.missing():
-        forwards.write(part, labels[part])
+        forwards.write(part, part_of(labels[part]))
     for part in reversed(backwards.missing()):
-        backwards.write(part, labels[part])
+        backwards.write(part, part_of(labels[part]))
     assert contents(tmp_path / "forwards") == contents(tmp_path / "backwards")
     assert np.array_equal(mc.Ballots.load(tmp_path / "forwards").labels, labels)
 
 
 def test_an_unfinished_store_says_so_and_goes_on(tmp_path: Path) -> None:
     labels = some_ballots(10).labels
-    writer_at(tmp_path / "evidence").write(slice(4, 8), labels[4:8])
+    writer_at(tmp_path / "evidence").write(slice(4, 8), part_of(labels[4:8]))
     again = writer_at(tmp_path / "evidence")
     assert again.missing() == [slice(0, 4), slice(8, 10)]
     with pytest.raises(mc.StoreError, match="incomplete, some of these images have no votes yet"):
@@ -182,16 +189,21 @@ def test_an_unfinished_store_says_so_and_goes_on(tmp_path: Path) -> None:
 
 def test_a_chunk_in_which_all_abstain_counts_as_written(tmp_path: Path) -> None:
     writer = writer_at(tmp_path / "evidence")
-    writer.write(slice(0, 4), np.full((4, 4), mc.ABSTAIN))
+    writer.write(slice(0, 4), part_of(np.full((4, 4, 2), mc.ABSTAIN)))
     assert writer.missing() == [slice(4, 8), slice(8, 10)]
 
 
 def test_scores_are_kept_beside_the_labels(tmp_path: Path) -> None:
-    writer = writer_at(tmp_path / "evidence", scores=True)
-    scores = np.random.default_rng(0).random((4, 4, 200))
-    writer.write(slice(0, 4), some_ballots(10).labels[:4], scores)
-    kept = Store.open(tmp_path / "evidence").read("scores", slice(0, 4), kind="f", n_axes=3)
-    assert np.array_equal(kept, scores.astype(np.float16))
+    scores = np.random.default_rng(0).random((10, 4, 200)).astype(np.float16)
+    writer = opened(tmp_path / "evidence", some_ballots(10), scores, chunk=4)
+    writer.write(slice(0, 4), some_ballots(10)[:4], {"scores": scores[:4]})
+    kept = Store.open(tmp_path / "evidence").read("scores", slice(0, 4))
+    assert np.array_equal(kept, scores[:4])
+    for wrong in (scores[:3], scores[:4].astype(np.float32), scores[:4, :, 1:]):
+        with pytest.raises(mc.StoreError, match=r"expected labels .*, scores float16 \(4, 4, 200\), got"):
+            writer.write(slice(0, 4), some_ballots(10)[:4], {"scores": wrong})
+    with pytest.raises(mc.StoreError, match=r"got labels int16 \(4, 4, 2\)$"):
+        writer.write(slice(4, 8), some_ballots(10)[4:8])
 
 
 @pytest.mark.parametrize(
@@ -211,8 +223,8 @@ def test_evidence_of_something_else_is_not_continued(tmp_path: Path, changes: di
 @pytest.mark.parametrize("labels", [np.zeros((3, 4), int), np.tile([1, 2, 3], (4, 4, 1))])
 def test_a_chunk_of_another_shape_is_refused(tmp_path: Path, labels: np.ndarray) -> None:
     writer = writer_at(tmp_path / "evidence")
-    with pytest.raises(mc.StoreError, match="expected 4 images with at most 2 votes a ballot"):
-        writer.write(slice(0, 4), labels)
+    with pytest.raises(mc.StoreError, match=r"expected labels int16 \(4, 4, 2\), got labels"):
+        writer.write(slice(0, 4), part_of(labels))
     assert writer.missing() == [slice(0, 4), slice(4, 8), slice(8, 10)]
 
 
@@ -294,14 +306,8 @@ def test_a_file_never_takes_the_place_of_a_folder(tmp_path: Path) -> None:
 def test_only_whole_chunks_are_written(tmp_path: Path, part: slice) -> None:
     writer = writer_at(tmp_path / "evidence")
     with pytest.raises(mc.StoreError, match="chunks of 4 images are written whole"):
-        writer.write(part, some_ballots(10).labels[: part.stop - part.start])
+        writer.write(part, part_of(some_ballots(10).labels[: part.stop - part.start]))
     assert len(writer.missing()) == 3
-
-
-def test_scores_of_other_ballots_are_refused(tmp_path: Path) -> None:
-    writer = writer_at(tmp_path / "evidence", scores=True)
-    with pytest.raises(mc.StoreError, match="expected the scores of these ballots"):
-        writer.write(slice(0, 4), some_ballots(10).labels[:4], np.zeros((1, 1, 200)))
 
 
 def test_provenance_cannot_pose_as_another_format(tmp_path: Path) -> None:
@@ -359,7 +365,7 @@ def test_evidence_without_a_seal_is_read_as_before(tmp_path: Path) -> None:
 
 def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
     labels = some_ballots(10).labels
-    writer_at(tmp_path / "evidence").write(slice(0, 4), labels[:4])
+    writer_at(tmp_path / "evidence").write(slice(0, 4), part_of(labels[:4]))
     shutil.move(tmp_path / "evidence" / "labels" / "c", tmp_path / "elsewhere")
     (tmp_path / "evidence" / "labels" / "c").symlink_to(tmp_path / "elsewhere")
     assert np.array_equal(mc.Ballots.load(tmp_path / "evidence", slice(0, 4)).labels, labels[:4])
@@ -389,7 +395,7 @@ def test_a_writer_does_not_go_on_in_another_store(tmp_path: Path) -> None:
     shutil.rmtree(tmp_path / "evidence")
     writer_at(tmp_path / "evidence")
     with pytest.raises(mc.StoreError, match="another store was put in its place meanwhile"):
-        writer.write(slice(0, 4), np.zeros((4, 4), int))
+        writer.write(slice(0, 4), part_of(some_ballots(10).labels[:4]))
 
 
 def test_ballots_are_saved_on_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -401,4 +407,4 @@ def test_ballots_are_saved_on_this_machine(tmp_path: Path, monkeypatch: pytest.M
 
 def test_a_store_never_has_more_chunks_than_are_read(tmp_path: Path) -> None:
     store = Store.create(tmp_path / "e", {"labels": ((2**17 + 1, 1, 1), np.int8)}, {}, chunk=1)
-    assert store.array("labels", "i", 3).chunks == (2, 1, 1)
+    assert store.array("labels").chunks == (2, 1, 1)

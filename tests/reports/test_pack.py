@@ -5,13 +5,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from stores import voted as write_store
 from typer.testing import CliRunner
 
 import majorcert as mc
 from majorcert.audit.verify import verify
 from majorcert.commands.app import app
 from majorcert.files.truth import write_truth
-from majorcert.files.writer import BallotsWriter
 from majorcert.reports.casestudy import CaseStudy, Recipe, compute
 from majorcert.reports.pack import pack
 
@@ -31,13 +31,11 @@ def made_up(spec: str, seed: int) -> np.ndarray:
 def voted(path: Path, spec: str, seed: int, *, scores: bool = True, distance: bool = False, images: str = "ab") -> Path:
     """A store in many chunks, as voting leaves it, with the true labels beside it."""
     values = made_up(spec, seed)
-    ballots = mc.Ballots.from_scores(values, threshold=0.3, strategy=spec, image_size=SIZE)
     origin = {"threshold": 0.3, "images_sha256": images, "dataset": "made-up", "split": "test"}
-    kind = {"strategy": spec, "image_size": SIZE, "n_classes": CLASSES, "provenance": origin}
-    writer = BallotsWriter.open(path, n_images=N, n_votes=3, scores=scores, distance=distance, chunk=7, **kind)
-    for part in writer.missing():
-        far = ballots.distance[part] if distance else None
-        writer.write(part, ballots.labels[part], values[part] if scores else None, far)
+    cast = mc.Ballots.from_scores(values, threshold=0.3, strategy=spec, image_size=SIZE)
+    facts = {"strategy": spec, "image_size": SIZE, "n_classes": CLASSES, "provenance": origin}
+    ballots = mc.Ballots(cast.labels, **facts, distance=cast.distance if distance else None)
+    write_store(path, ballots, values if scores else None, chunk=7)
     labels = {"dataset": "made-up", "split": "test", "images_sha256": images, "class_names": list("abc")}
     write_truth(path.parent / "made-up-test.truth.json", np.arange(N) % CLASSES, labels)
     return path

@@ -15,7 +15,7 @@ import majorcert as mc
 from majorcert.defences.scores import Scores
 from majorcert.errors import MajorcertError
 from majorcert.files.truth import read_truth, write_truth
-from majorcert.files.writer import BallotsWriter
+from majorcert.files.writer import EvidenceWriter
 from majorcert.nets.card import Card
 from majorcert.nets.checkpoint import Checkpoint
 from majorcert.nets.data import load as load_data
@@ -59,9 +59,7 @@ def load_evidence(folder: Path) -> None:
         else:
             first = None
     describe(folder / "e.zarr")
-    BallotsWriter.open(
-        folder / "e.zarr", n_images=7, n_votes=2, strategy="columns:2", image_size=SIZE, n_classes=N_CLASSES
-    )
+    EvidenceWriter.open(folder / "e.zarr", some_ballots(), 7)
     if first is not None:
         raise first
 

@@ -167,16 +167,16 @@ class Ballots:
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write a Zarr store, without a tolerance; an earlier store at that path is replaced, whole or not at all."""
-        from majorcert.files.ballots import save_ballots
+        from majorcert.files.evidence import save_evidence
 
-        save_ballots(self, path)
+        save_evidence(self, path)
 
     @classmethod
     def load(cls, path: str | PathLike[str], images: slice = slice(None)) -> "Ballots":
         """Read a Zarr store, or the given slice of its images, and check it as if it were new."""
-        from majorcert.files.ballots import load_ballots
+        from majorcert.files.evidence import load_as
 
-        return load_ballots(path, images)
+        return load_as(cls, path, images)
 
 
 def read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -222,7 +222,7 @@ def _checked(labels: npt.NDArray[Any], strategy: Strategy, image_size: ImageSize
     """The labels as (images, ablations, k) in the smallest type, once they are known to make sense."""
     if labels.ndim not in (2, 3) or labels.dtype.kind not in "iu" or labels.shape[2:] == (0,):
         raise BallotsError(f"expected integer labels (images, ablations, k), got {labels.dtype} {labels.shape}")
-    labels = labels.reshape(*labels.shape[:2], -1) if labels.size else labels.reshape(*labels.shape[:2], 1)
+    labels = labels[:, :, None] if labels.ndim == 2 else labels
     n_ablations = strategy.n_ablations(image_size)
     if labels.shape[1] != n_ablations:
         height, width = image_size

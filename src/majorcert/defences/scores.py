@@ -121,7 +121,7 @@ class Scores:
     @classmethod
     def load(cls, path: str | PathLike[str], images: slice = slice(None)) -> "Scores":
         """Read the scores of an evidence store: half floats, or integers with their `scores_one` in the attributes."""
-        from majorcert.files.scores import load_scores
+        from majorcert.files.evidence import load_scores
 
         return load_scores(path, images)
 

@@ -32,26 +32,29 @@ from majorcert.files.chunks import (
     images_per_chunk,
     layout,
     made_at,
+    plain,
     seal_of,
     sealed,
     unsealed,
 )
-from majorcert.files.untrusted import check_room, reason
+from majorcert.files.kinds import BALLOTS, KINDS, Array, Arrays, Kind, kind_named
+from majorcert.files.untrusted import check_room, cleaned, reason
 
 UNWRITTEN = -2
 """What an integer array holds where nothing was written yet; no label has this value."""
 MAX_IMAGES = 2**24
-
-Array = npt.NDArray[Any]
+Layout = Mapping[str, tuple[tuple[int, ...], Any]]
+"""Shape and type of each array."""
 
 
 @dataclass(frozen=True)
 class Store:
-    """An open evidence store. `labels` is its leading array: a chunk is there once its labels are."""
+    """An open evidence store. One array leads, of ballots the `labels`: a chunk is there once it is in that one."""
 
     path: str
     group: Any
     """the zarr.Group behind it"""
+    kind: Kind
     _arrays: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
     """the zarr.Arrays that were opened, so that their declarations are read and checked once"""
     _made: tuple[int, int] | None = None
@@ -61,7 +64,7 @@ class Store:
     def create(
         cls,
         path: str | PathLike[str],
-        arrays: Mapping[str, tuple[tuple[int, ...], Any]],
+        arrays: Layout,
         attributes: Mapping[str, Any],
         chunk: int = 512,
         others: Sequence[str] = (),
@@ -76,7 +79,8 @@ class Store:
 
         with explained(path, "write"):
             described = sealed(attributes, [*arrays, *others])
-            store = cls(str(path), zarr.create_group(str(path), attributes=described, overwrite=False))
+            group = zarr.create_group(str(path), attributes=described, overwrite=False)
+            store = cls(str(path), group, _kind_of(path, attributes))
             for name, (shape, dtype) in arrays.items():
                 store.lay_out(
                     name,
@@ -114,7 +118,7 @@ class Store:
     def create_or_open(
         cls,
         path: str | PathLike[str],
-        arrays: Mapping[str, tuple[tuple[int, ...], Any]],
+        arrays: Layout,
         attributes: Mapping[str, Any],
         chunk: int = 512,
     ) -> "Store":
@@ -123,6 +127,7 @@ class Store:
         Several processes may call this at once: the layout is made beside and moved into place, and the first one wins.
         Behind a URL nothing can be moved: there the first process must be done with this before others start.
         """
+        _check_come_back(path, attributes)
         if "://" in str(path):
             if not _is_group(path):
                 cls.create(path, arrays, attributes, chunk)
@@ -164,16 +169,16 @@ class Store:
         with explained(path, "read"):
             if seal is not None and seal != seal_of(attributes, seal["arrays"]):
                 raise StoreError(f"{path}: cannot read the evidence store; it is damaged, its attributes were changed")
-        return cls(str(path), group, _made=made)
+        return cls(str(path), group, _kind_of(path, attributes), _made=made)
 
     @property
     def attributes(self) -> dict[str, Any]:
         return unsealed(self.group.attrs.asdict())
 
-    def array(self, name: str, kind: str, n_axes: int) -> Any:
+    def array(self, name: str) -> Any:
         """The zarr.Array of that name, after its declared type and sizes were checked."""
-        array = self._opened(name)
-        if array.dtype.kind not in kind or array.ndim != n_axes:
+        array, column = self._opened(name), self.kind.column(name)
+        if column is None or array.dtype.kind not in column.types or array.ndim != column.n_axes:
             raise StoreError(f"{self.path}: damaged, {name!r} is declared as {array.dtype} {array.shape}")
         return array
 
@@ -216,29 +221,29 @@ class Store:
 
     @property
     def n_images(self) -> int:
-        return int(self.array("labels", "i", 3).shape[0])
+        return int(self.array(self.kind.leading).shape[0])
 
     @property
     def images_per_chunk(self) -> int:
-        return int(self.array("labels", "i", 3).chunks[0])
+        return int(self.array(self.kind.leading).chunks[0])
 
     def missing(self) -> list[slice]:
         """The chunks of images that were never written."""
         n_images, chunk = self.n_images, self.images_per_chunk
         parts = [slice(start, min(start + chunk, n_images)) for start in range(0, n_images, chunk)]
         with explained(self.path, "read"):
-            if self.array("labels", "i", 3).nchunks_initialized == 0:
+            if self.array(self.kind.leading).nchunks_initialized == 0:
                 return parts
         return [part for part in parts if not self._written(part)]
 
     def _written(self, images: slice) -> bool:
         """Whether a chunk is there, in all arrays; what is damaged is refused, not written again."""
-        if self.read("labels", images, kind="i", n_axes=3).flat[0] == UNWRITTEN:
+        if unwritten(self.read(self.kind.leading, images).flat[:1]).all():
             return False
         with explained(self.path, "read"):
             names = [name for name, _ in self.group.arrays()]
         for name in names:
-            self.read(name, images, kind="if", n_axes=self._opened(name).ndim)
+            self.read(name, images)
         return True
 
     def check_unchanged(self) -> None:
@@ -246,24 +251,54 @@ class Store:
         if self._made is not None and self._made != made_at(self.path):
             raise StoreError(f"{self.path}: another store was put in its place meanwhile; start again")
 
-    def write(self, images: slice, arrays: Mapping[str, Array]) -> None:
-        """Write one or several whole chunks. `labels` goes last: where they are, everything is."""
+    def write(self, images: slice, arrays: Arrays) -> None:
+        """Write one or several whole chunks. The leading array goes last: where it is, everything is."""
         self.check_unchanged()
         with explained(self.path, "write"):
-            for name in sorted(arrays, key="labels".__eq__):
+            for name in sorted(arrays, key=self.kind.leading.__eq__):
                 self._opened(name)[images] = arrays[name]
 
-    def read(self, name: str, images: slice, *, kind: str, n_axes: int) -> Array:
+    def read(self, name: str, images: slice = slice(None)) -> Array:
         """A part of an array, as it is on disk."""
-        array = self.array(name, kind, n_axes)
+        array = self.array(name)
         start, stop, _ = images.indices(array.shape[0])
         with explained(self.path, "read"):
             per_image = math.prod(array.shape[1:]) * array.dtype.itemsize
             check_room(max(0, stop - start) * per_image, f"{name!r} (read fewer images at a time)")
             if "://" not in self.path and stop > start:
                 numbers = range(start // array.chunks[0], -(-stop // array.chunks[0]))
-                check_chunks(Path(self.path) / name, per_image * array.chunks[0], numbers, n_axes)
+                check_chunks(Path(self.path) / name, per_image * array.chunks[0], numbers, array.ndim)
             return np.asarray(array[images])
+
+
+def unwritten(array: Array) -> npt.NDArray[np.bool_]:
+    """Where nothing was written yet."""
+    return np.asarray(np.isnan(array) if array.dtype.kind == "f" else array == UNWRITTEN)
+
+
+def _kind_of(path: str | PathLike[str], attributes: Mapping[str, Any]) -> Kind:
+    name = attributes.get("kind", BALLOTS.name)
+    if (kind := kind_named(name)) is None:
+        known = ", ".join(kind.name for kind in KINDS)
+        raise StoreError(f"{path}: evidence of the kind {cleaned(name)!r}, and this majorcert reads {known}")
+    return kind
+
+
+def _check_come_back(path: str | PathLike[str], attributes: Mapping[str, Any]) -> None:
+    """A store is continued if its attributes are those that are given, so they must be read back as they are."""
+    changed = [str(key) for key, value in attributes.items() if not _comes_back(key, value)]
+    if changed:
+        raise StoreError(
+            f"{path}: provenance is plain JSON (lists and no tuples, no NaN) under names other than format, version "
+            f"and seal; {', '.join(changed)} would not be read back as given"
+        )
+
+
+def _comes_back(key: str, value: Any) -> bool:
+    try:
+        return unsealed(plain({key: value})) == {key: value}
+    except (TypeError, ValueError, RecursionError):
+        return False
 
 
 def _is_group(path: str | PathLike[str]) -> bool:

@@ -7,17 +7,21 @@ reader of each artifact turns into its own sentence.
 import json
 import math
 import os
+import re
 import stat
 import sys
 import zipfile
 from os import PathLike
 from pathlib import Path
-from typing import IO, Any, NoReturn
+from typing import IO, Any, NoReturn, TypeVar
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from majorcert.errors import StoreError
+
+T = TypeVar("T")
 
 MAX_JSON_BYTES = 2**26
 """Of one JSON file; the true labels of 14 million images take less."""
@@ -27,6 +31,15 @@ MAX_SHOWN = 200
 """Characters of a string from a file that are shown."""
 PYTHONS_WORDS = ("invalid literal for", "could not convert", "cannot convert", "not enough values", "too many values")
 """How Python's own complaints about a value begin."""
+WORDS = {
+    "int": "a whole number",
+    "float": "a number",
+    "str": "text",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "named values",
+    "null": "nothing",
+}
 
 
 def cleaned(value: object) -> str:
@@ -123,6 +136,21 @@ def parse_json(text: str | bytes) -> Any:
         raise ValueError(reason(error)) from None
     except RecursionError:
         raise ValueError("its brackets are nested too deeply") from None
+
+
+def typed(value: Any, wanted: type[T]) -> T:
+    """A JSON value as an object of that type, once everything in it is known to be of the kind that it should be."""
+    try:
+        return msgspec.convert(value, wanted)
+    except msgspec.ValidationError as error:
+        raise ValueError(_in_words(error)) from None
+
+
+def _in_words(error: msgspec.MsgspecError) -> str:
+    """What msgspec says, without its names of types: "expected a whole number, got text, in n_classes"."""
+    what, _, place = str(error).partition(" - at `$")
+    said = re.sub(r"`(\w+)( \| \w+)*`", lambda found: WORDS.get(found[1], repr(found[1])), what)
+    return said[:1].lower() + said[1:] + (f", in {place.strip('.`')}" if place.strip(".`") else "")
 
 
 def read_npy(path: str | PathLike[str]) -> npt.NDArray[Any]:

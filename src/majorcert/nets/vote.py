@@ -9,13 +9,17 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 
+from majorcert.core.ballots import Ballots
 from majorcert.errors import DataError, StoreError
-from majorcert.files.writer import BallotsWriter
+from majorcert.files.writer import EvidenceWriter
 from majorcert.nets.data import Dataset
 from majorcert.nets.voter import Voter, Votes, check_finite
 
@@ -57,23 +61,32 @@ def vote(
     """
     _check_fit(voter, dataset)
     n_ablations = voter.cutter.n_ablations
-    writer = BallotsWriter.open(
+    provenance = {
+        **voter.facts(),
+        "class_names": list(dataset.class_names),
+        "images_sha256": dataset.sha256(),
+        "dataset": dataset.name,
+        "split": dataset.split,
+        **(origin or {}),
+    }
+
+    def made(labels: npt.NDArray[Any], distance: npt.NDArray[Any]) -> Ballots:
+        return Ballots(
+            labels,
+            strategy=voter.cutter.strategy,
+            image_size=dataset.image_size,
+            n_classes=voter.n_classes,
+            provenance=provenance,
+            distance=distance,
+        )
+
+    widths = {"labels": (voter.n_votes,), "distance": (), "scores": (voter.n_classes,)}
+    none = {name: np.empty((0, n_ablations, *width), np.float16) for name, width in widths.items()}
+    writer = EvidenceWriter.open(
         path,
-        n_images=len(dataset),
-        n_votes=voter.n_votes,
-        strategy=voter.cutter.strategy,
-        image_size=dataset.image_size,
-        n_classes=voter.n_classes,
-        provenance={
-            **voter.facts(),
-            "class_names": list(dataset.class_names),
-            "images_sha256": dataset.sha256(),
-            "dataset": dataset.name,
-            "split": dataset.split,
-            **(origin or {}),
-        },
-        scores=scores,
-        distance=True,
+        made(none["labels"].astype(np.int8), none["distance"]),
+        len(dataset),
+        beside={"scores": none["scores"]} if scores else None,
         chunk=chunk or max(1, min(CHUNK_IMAGES, CHUNK_VIEWS // n_ablations)),
     )
     step = writer.images_per_chunk
@@ -84,7 +97,7 @@ def vote(
         with ThreadPoolExecutor(max_workers=1, thread_name_prefix="majorcert-writer") as pool:
             for images in mine:
                 votes = voter.vote(dataset.images[images], keep_scores=scores, progress=clock.advance)
-                write = _fetched(votes, writer, images)
+                write = _fetched(votes, partial(writer.write, images), made)
                 # While the last one is written, nothing is left to be computed.
                 pending.append(write if images == mine[-1] else pool.submit(write).result)
                 while len(pending) > PENDING:
@@ -105,7 +118,7 @@ def _check_fit(voter: Voter, dataset: Dataset) -> None:
         )
 
 
-def _fetched(votes: Votes, writer: BallotsWriter, images: slice) -> Callable[[], None]:
+def _fetched(votes: Votes, written: Callable[..., None], made: Callable[..., Ballots]) -> Callable[[], None]:
     """What brings the votes of a chunk from the device and writes them, while the device goes on with the next one."""
     ready = None
     labels, distance, scores = votes.labels, votes.distance, None if votes.scores is None else votes.scores.half()
@@ -120,7 +133,8 @@ def _fetched(votes: Votes, writer: BallotsWriter, images: slice) -> Callable[[],
         if ready is not None:
             ready.synchronize()
         check_finite(votes)
-        writer.write(images, labels.numpy(), None if scores is None else scores.numpy(), distance.numpy())
+        beside = None if scores is None else {"scores": scores.numpy()}
+        written(made(labels.numpy(), distance.numpy()), beside)
 
     return write
 

@@ -120,7 +120,7 @@ def _evidence(path: Path) -> Artifact:
     state = "complete" if not n_missing else f"{n_missing} images are still to be voted on"
     found = {"images": store.n_images, "state": state, "scores": "scores" in store}
     if "distance" in store:
-        distance = store.read("distance", slice(None), kind="f", n_axes=2)
+        distance = store.read("distance")
         n_fragile = int((distance <= np.float64(FRAGILE)).sum())
         found["fragile"] = f"{n_fragile} of {distance.size} ballots could change if every score moved by {FRAGILE}"
     return Artifact("evidence", found, dict(store.attributes))

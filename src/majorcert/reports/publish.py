@@ -10,6 +10,7 @@ from majorcert.core.ballots import Ballots
 from majorcert.defences.scores import Scores
 from majorcert.errors import EvidenceError
 from majorcert.files.atomic import replacing
+from majorcert.files.kinds import stored_points
 from majorcert.files.store import Store
 
 CHUNK_BYTES = 2**25
@@ -37,7 +38,7 @@ def publish(ballots: Ballots, path: str | Path, scores: Scores | None = None) ->
             raise EvidenceError(
                 f"scores of {scores.strategy} and ballots of {ballots.strategy} are not of one defender"
             )
-        arrays["scores"] = scores.points.astype(_signed_type(int(scores.points.max(initial=0))))
+        arrays["scores"] = stored_points(scores)
         attributes["scores_one"] = scores.one
     with replacing(path) as beside:
         store = Store.create(beside, {}, attributes, others=list(arrays))
@@ -60,8 +61,3 @@ def _lay_out(store: Store, name: str, array: npt.NDArray[Any]) -> None:
         filters=[TransposeCodec(order=order)],
         compressors=[ZstdCodec(level=LEVEL), Crc32cCodec()],
     )
-
-
-def _signed_type(largest: int) -> type[np.signedinteger[Any]]:
-    """The smallest type for points of up to this; signed, so that what was never written can be told."""
-    return np.int8 if largest < 2**7 else np.int16 if largest < 2**15 else np.int32

@@ -1,0 +1,94 @@
+"""Evidence of any kind to a store and back; what kinds there are, and what each consists of, is said in `kinds.py`."""
+
+from collections.abc import Mapping
+from os import PathLike
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from majorcert.core.reach import Evidence
+from majorcert.defences.scores import Scores
+from majorcert.errors import MajorcertError, StoreError
+from majorcert.files.atomic import replacing
+from majorcert.files.kinds import BALLOTS, Array, Arrays, Facts, kind_of, scores_of
+from majorcert.files.store import Store, unwritten
+from majorcert.files.untrusted import check_room, reason, typed
+
+E = TypeVar("E")
+
+
+def save_evidence(evidence: Evidence, path: str | PathLike[str]) -> None:
+    """Write a store, without a tolerance; an earlier store at that path is replaced, whole or not at all."""
+    if Path(path).exists():
+        Store.open(path)
+    arrays = arrays_of(evidence)
+    if not np.array_equal(evidence.images, np.arange(len(evidence))):
+        arrays["images"] = evidence.images
+    with replacing(path) as beside:
+        shapes = {name: (array.shape, array.dtype) for name, array in arrays.items()}
+        Store.create(beside, shapes, attributes_of(evidence)).write(slice(None), arrays)
+
+
+def load_evidence(path: str | PathLike[str], images: slice = slice(None)) -> Evidence:
+    """The evidence in a store, or the given slice of its images, whatever its kind, checked as if it were new."""
+    store = Store.open(path)
+    arrays = _read(store, {name: column.optional for name, column in store.kind.columns.items()}, images)
+    if unwritten(arrays[store.kind.leading]).any():
+        raise StoreError(f"{path}: incomplete, some of these images have no votes yet; finish it with `majorcert vote`")
+    try:
+        facts = typed(store.attributes, Facts)
+        n_images, (height, width) = len(arrays["images"]), facts.image_size
+        check_room(n_images * facts.n_classes * 8, f"the counts of {facts.n_classes} classes")
+        origin = {key: value for key, value in store.attributes.items() if key != "kind"}
+        evidence = store.kind.made(arrays, origin)
+        check_room(n_images * height * width, "the maps of all placements (read fewer images at a time)")
+    except (ValueError, MajorcertError) as error:
+        raise StoreError(
+            f"{path}: damaged, its arrays and its provenance do not fit together ({reason(error)})"
+        ) from error
+    return evidence
+
+
+def load_as(wanted: type[E], path: str | PathLike[str], images: slice = slice(None)) -> E:
+    """The same of a store that is known to be of one kind; any other is refused."""
+    evidence = load_evidence(path, images)
+    if not isinstance(evidence, wanted):
+        raise StoreError(f"{path}: holds {kind_of(evidence).name}; mc.load_evidence reads evidence of any kind")
+    return evidence
+
+
+def load_scores(path: str | PathLike[str], images: slice = slice(None)) -> Scores:
+    """The scores of a store, whether they are its evidence or were kept beside votes."""
+    store = Store.open(path)
+    if "scores" not in store:
+        raise StoreError(f"{path}: holds no scores; vote again and keep the scores")
+    arrays = _read(store, {"scores": False}, images)
+    try:
+        return scores_of(arrays, store.attributes)
+    except (ValueError, MajorcertError) as error:
+        raise StoreError(f"{path}: its scores cannot be used ({reason(error)})") from error
+
+
+def arrays_of(evidence: Evidence) -> dict[str, Array]:
+    """The columns of evidence, as they are stored."""
+    return kind_of(evidence).arrays(evidence)
+
+
+def attributes_of(evidence: Evidence) -> dict[str, Any]:
+    """The provenance as it is stored, with the kind; without a tolerance, which belongs to a question."""
+    kind = kind_of(evidence)
+    given = {key: value for key, value in evidence.provenance.items() if key not in ("fragile", "kind")}
+    return given if kind is BALLOTS else {**given, "kind": kind.name}
+
+
+def _read(store: Store, optional: Mapping[str, bool], images: slice) -> Arrays:
+    """Columns of some images, and the numbers of these; each has as many images as the store."""
+    n_images = store.n_images
+    arrays = {"images": np.arange(n_images)[images]}
+    for name in [name for name in ("images", *optional) if name in store or not optional.get(name, True)]:
+        if (found := store.array(name).shape[0]) != n_images:
+            raise StoreError(f"{store.path}: damaged, {name!r} is of {found} images, and there are {n_images}")
+        arrays[name] = store.read(name, images)
+    store.check_unchanged()
+    return arrays

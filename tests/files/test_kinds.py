@@ -1,0 +1,166 @@
+"""Evidence of every kind: to a store and back, whole or piece by piece, and read without knowing what it is."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import majorcert as mc
+from majorcert.files.evidence import load_evidence, save_evidence
+from majorcert.files.kinds import KINDS, kind_of
+from majorcert.files.store import Store
+from majorcert.files.writer import EvidenceWriter
+
+N = 10
+FACTS: dict[str, Any] = {"strategy": "columns:2", "image_size": (4, 6)}
+RANDOM = np.random.default_rng(0)
+
+
+def some_ballots() -> mc.Ballots:
+    scores = RANDOM.random((N, 6, 3))
+    return mc.Ballots.from_scores(scores, threshold=0.4, **FACTS, provenance={"images_sha256": "ab"})
+
+
+def some_scores() -> mc.MaskedScores:
+    scores = mc.Scores.rounded(RANDOM.random((N, 6, 3)), **FACTS, provenance={"images_sha256": "ab"})
+    return mc.MaskedScores(scores, mc.Patch(2, 1), threshold=0.25)
+
+
+MAKERS: dict[str, Callable[[], Any]] = {"ballots": some_ballots, "scores": some_scores}
+
+
+def test_every_kind_has_its_test() -> None:
+    assert set(MAKERS) == {kind.name for kind in KINDS}
+    for name, maker in MAKERS.items():
+        assert kind_of(maker()).name == name
+
+
+def same(one: mc.Evidence, other: mc.Evidence) -> None:
+    assert type(one) is type(other)
+    assert one.provenance == other.provenance
+    assert one.images.tolist() == other.images.tolist()
+    for patch in (mc.Patch(1), mc.Patch(2, 1)):
+        ours, theirs = mc.majorcert([one], patch), mc.majorcert([other], patch)
+        assert ours.predicted.tolist() == theirs.predicted.tolist()
+        assert np.array_equal(ours.safe, theirs.safe)
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_a_store_gives_back_evidence_of_its_kind(name: str, tmp_path: Path) -> None:
+    evidence = MAKERS[name]()
+    save_evidence(evidence, tmp_path / "e")
+    same(load_evidence(tmp_path / "e"), evidence)
+    same(load_evidence(tmp_path / "e", slice(3, 7)), evidence[3:7])
+    shuffled = evidence[np.array([4, 2, 9])]
+    save_evidence(shuffled, tmp_path / "e")
+    same(load_evidence(tmp_path / "e"), shuffled)
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_evidence_of_any_kind_is_written_piece_by_piece_and_continued(name: str, tmp_path: Path) -> None:
+    evidence = MAKERS[name]()
+    EvidenceWriter.open(tmp_path / "e", evidence[:0], N, chunk=4).write(slice(4, 8), evidence[4:8])
+    with pytest.raises(mc.StoreError, match="incomplete"):
+        load_evidence(tmp_path / "e")
+    writer = EvidenceWriter.open(tmp_path / "e", evidence[:0], N, chunk=4)
+    assert writer.missing() == [slice(0, 4), slice(8, 10)]
+    for images in writer.missing():
+        writer.write(images, evidence[images])
+    assert writer.missing() == []
+    same(load_evidence(tmp_path / "e"), evidence)
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_chosen_images_keep_their_numbers(name: str, tmp_path: Path) -> None:
+    evidence = MAKERS[name]()[np.array([9, 1, 5, 7])]
+    writer = EvidenceWriter.open(tmp_path / "e", evidence[:0], 4, numbers=evidence.images, chunk=3)
+    for images in writer.missing():
+        writer.write(images, evidence[images])
+    same(load_evidence(tmp_path / "e"), evidence)
+
+
+def test_a_part_of_other_evidence_is_refused(tmp_path: Path) -> None:
+    evidence = some_ballots()
+    writer = EvidenceWriter.open(tmp_path / "e", evidence[:0], N, chunk=4)
+    other = mc.Ballots(
+        evidence.labels, **FACTS, n_classes=3, distance=evidence.distance, provenance={"images_sha256": "other"}
+    )
+    with pytest.raises(mc.StoreError, match="differs in images_sha256"):
+        writer.write(slice(0, 4), other[:4])
+    with pytest.raises(mc.StoreError, match="differs in"):
+        writer.write(slice(0, 4), some_scores()[:4])
+    assert len(writer.missing()) == 3
+
+
+def test_a_store_is_not_read_as_another_kind(tmp_path: Path) -> None:
+    save_evidence(some_scores(), tmp_path / "e")
+    with pytest.raises(mc.StoreError, match=r"holds scores; mc\.load_evidence"):
+        mc.Ballots.load(tmp_path / "e")
+    assert mc.Scores.load(tmp_path / "e").points.tolist() == load_evidence(tmp_path / "e").scores.points.tolist()
+
+
+@pytest.mark.parametrize("kind", ["photos\n\x1b[1m", 7, None, ["ballots"]])
+def test_evidence_of_an_unknown_kind_is_refused(kind: object, tmp_path: Path) -> None:
+    save_evidence(some_ballots(), tmp_path / "e")
+    forged(tmp_path / "e", kind=kind)
+    with pytest.raises(mc.StoreError, match="this majorcert reads ballots, scores") as caught:
+        load_evidence(tmp_path / "e")
+    assert str(caught.value).isprintable()
+
+
+def forged(path: Path, **change: object) -> None:
+    """Attributes as a stranger would change them, who leaves the seal away."""
+    raw = json.loads((path / "zarr.json").read_text())
+    raw["attributes"].pop("seal")
+    raw["attributes"] |= change
+    (path / "zarr.json").write_text(json.dumps(raw))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"mask": "0x0"},
+        {"mask": 5},
+        {"mask": None},
+        {"mask_threshold": "1/0"},
+        {"mask_threshold": "1e999999999"},
+        {"mask_threshold": "0.5"},
+        {"mask_threshold": "nonsense"},
+        {"mask_threshold": "3/2"},
+        {"scores_one": "many"},
+        {"scores_one": 0},
+        {"strategy": ["columns:2"]},
+        {"image_size": [4, 6, 1]},
+        {"n_classes": True},
+    ],
+)
+def test_scores_with_forged_facts_are_refused(change: dict[str, object], tmp_path: Path) -> None:
+    save_evidence(some_scores(), tmp_path / "e")
+    forged(tmp_path / "e", **change)
+    with pytest.raises(mc.StoreError, match="do not fit together") as caught:
+        load_evidence(tmp_path / "e")
+    assert "`str`" not in str(caught.value)
+
+
+def test_provenance_may_have_the_word_kind(tmp_path: Path) -> None:
+    mc.Ballots(np.zeros((1, 6), int), **FACTS, n_classes=3, provenance={"kind": "scores"}).save(tmp_path / "e")
+    assert kind_of(load_evidence(tmp_path / "e")).name == "ballots"
+
+
+def test_what_cannot_be_written_is_told() -> None:
+    with pytest.raises(mc.EvidenceError, match="Scores is no kind of evidence"):
+        kind_of(some_scores().scores)  # type: ignore[arg-type]
+
+
+def test_the_stores_that_are_kept_are_read() -> None:
+    stores = sorted((Path(__file__).parents[2] / "results").rglob("*.zarr"))
+    assert stores
+    for store in stores:
+        evidence = load_evidence(store, slice(0, 3))
+        assert len(evidence) == 3
+        assert kind_of(evidence).name == "ballots"
+        if "scores" in Store.open(store):
+            assert len(mc.Scores.load(store, slice(0, 3))) == 3
