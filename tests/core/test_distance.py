@@ -11,7 +11,6 @@ from majorcert.core.distance import LEAST, MOST, distance_of, rounded_down
 from majorcert.core.threshold import votes_from_scores
 from majorcert.defences.patchguard import patchguard
 from majorcert.nets import threshold as on_device
-from majorcert.reports.census import Census
 from majorcert.reports.contents import Contents
 
 COLUMNS = {"strategy": "columns:2", "image_size": (4, 4)}
@@ -202,8 +201,6 @@ def test_what_knows_no_fragile_ballots_refuses_them() -> None:
         patchguard(ballots, mc.Patch(1))
     with pytest.raises(mc.EvidenceError, match="a report shows votes as they were recorded"):
         Contents([ballots], [mc.Patch(1)])
-    with pytest.raises(mc.EvidenceError, match="a census counts votes as they were recorded"):
-        Census.of([ballots], [0, 0, 0])
 
 
 def test_a_distance_of_minus_zero_is_zero() -> None:

@@ -10,11 +10,13 @@ import pytest
 import majorcert as mc
 from majorcert.defences.patchguard import patchguard
 from majorcert.defences.scores import Scores
-from majorcert.reports.casestudy import CaseStudy, as_json, committed, compute, write
-from majorcert.reports.census import Census, count_masked
+from majorcert.reports.casestudy import CaseStudy
+from majorcert.reports.figures import draw
 from majorcert.reports.publish import publish
 from majorcert.reports.published import TABLE_1
-from majorcert.reports.tabulate import as_text
+from majorcert.reports.results import as_json, committed, compute, write
+from majorcert.reports.rows import by_papers_reach, by_theorem1
+from majorcert.reports.table import study_text
 
 COMMITTED = Path(__file__).parents[2] / "results" / "cifar10"
 needs_results = pytest.mark.skipif(
@@ -70,24 +72,18 @@ def folder(tmp_path: Path, defenders: list[mc.Ballots]) -> Path:
     return tmp_path
 
 
-def test_the_census_counts_what_plain_verdicts_count(defenders: list[mc.Ballots]) -> None:
-    census = Census.of(defenders, truth())
-    for side, proved in census.prove([1, 2, 4]).items():
+def test_the_papers_reach_is_asked_only_where_it_may_certify(defenders: list[mc.Ballots]) -> None:
+    for side in (1, 2, 4):
         exact = mc.majorcert(defenders, mc.Patch(side))
-        paper = mc.majorcert(defenders, mc.Patch(side), reach="paper")
-        assert exact.safe is not None
-        assert paper.safe is not None
-        correct = exact.predicted == truth()
-        assert (census.correct == correct).all()
-        assert (proved.theorem1 == (correct & (exact.by == "theorem1"))).all()
-        assert (proved.exact == (correct & exact.certified)).all()
-        assert (proved.paper == (correct & paper.certified)).all()
-        assert (proved.reference == (correct & paper.safe[:, :-1, :-1].all(axis=(1, 2)))).all()
-        assert (proved.n_unsafe == (~exact.safe[correct]).sum(axis=0)).all()
-        assert 10 < proved.theorem1.sum() < proved.exact.sum() < correct.sum()
+        plain = mc.majorcert(defenders, mc.Patch(side), reach="paper")
+        paper, as_released = by_papers_reach(defenders, exact)
+        assert (paper.certified == plain.certified).all()
+        assert (as_released == plain.safe[:, :-1, :-1].all(axis=(1, 2))).all()
+        assert (by_theorem1(exact).certified == (exact.by == "theorem1")).all()
+        assert 10 < by_theorem1(exact).certified.sum() < exact.certified.sum() < N
 
 
-def test_the_census_tells_the_two_reaches_apart_and_half_is_no_majority() -> None:
+def test_the_two_reaches_are_told_apart_and_half_is_no_majority() -> None:
     """Loud rivals between which the paper's reach does not tell, and an even number of defenders."""
     random = np.random.default_rng(3)
     wanted = random.integers(0, 6, 400)
@@ -97,47 +93,10 @@ def test_the_census_tells_the_two_reaches_apart_and_half_is_no_majority() -> Non
         astray = random.random(400) < 0.3
         labels[astray] = np.where(random.random((400, 10)) < 0.6, 1, labels)[astray]
         ensemble.append(mc.Ballots(labels, strategy=spec, image_size=(10, 10), n_classes=6))
-    for defenders in (ensemble, ensemble[:3], ensemble[:2]):
-        census = Census.of(defenders, wanted)
-        proved = census.prove([1])[1]
-        exact, paper = mc.majorcert(defenders, mc.Patch(1)), mc.majorcert(defenders, mc.Patch(1), reach="paper")
-        assert (proved.theorem1 == (census.correct & (exact.by == "theorem1"))).all()
-        assert (proved.exact == (census.correct & exact.certified)).all()
-        assert (proved.paper == (census.correct & paper.certified)).all()
-        assert proved.theorem1.sum() < proved.paper.sum() < census.correct.sum()
-        if defenders is ensemble:
-            assert proved.paper.sum() < proved.exact.sum()
-
-
-def test_the_largest_patch_of_a_census_is_the_largest_patch(defenders: list[mc.Ballots]) -> None:
-    census = Census.of(defenders, truth())
-    largest = np.where(census.correct, mc.largest_patch(defenders), 0)
-    assert (census.largest(census.prove([2, 4]), 16) == largest).all()
-    assert (census.largest({}, 3) == np.minimum(largest, 3)).all()
-    assert len(np.unique(largest)) > 3
-
-
-@pytest.mark.parametrize("side", [1, 3])
-def test_masked_counts_are_those_of_patchguard(defenders: list[mc.Ballots], side: int) -> None:
-    for evidence in (
-        defenders[2],
-        defenders[0],
-        Scores.rounded(made_up_scores("columns:3", 1), strategy="columns:3", image_size=SIZE),
-    ):
-        verdict = patchguard(evidence, mc.Patch(side))
-        right = verdict.predicted == truth()
-        correct, certified = count_masked(evidence, mc.Patch(side), truth())
-        assert (correct == right).all()
-        assert (certified == (right & verdict.certified)).all()
-        assert 0 < certified.sum() < correct.sum()
-
-
-def test_masked_counts_need_no_open_question() -> None:
-    sure = np.zeros((3, 16, CLASSES), dtype=int)
-    sure[:, :, 1] = 255
-    scores = Scores(sure, one=255, strategy="columns:3", image_size=SIZE)
-    correct, certified = count_masked(scores, mc.Patch(2), [1, 1, 2])
-    assert correct.tolist() == certified.tolist() == [True, True, False]
+    exact, plain = mc.majorcert(ensemble, mc.Patch(1)), mc.majorcert(ensemble, mc.Patch(1), reach="paper")
+    paper, _ = by_papers_reach(ensemble, exact)
+    assert (paper.certified == plain.certified).all()
+    assert by_theorem1(exact).certified.sum() < paper.certified.sum() < exact.certified.sum()
 
 
 def test_rows_are_those_of_the_public_functions(folder: Path, defenders: list[mc.Ballots]) -> None:
@@ -160,9 +119,11 @@ def test_rows_are_those_of_the_public_functions(folder: Path, defenders: list[mc
             "defenders": specs,
             "evidence": [f"best/{spec.replace(':', '-')}.zarr" for spec in specs],
             "patch": "5x5",
+            "promise": "recovery",
             "clean": round(100 * clean, 2),
             "certified": round(100 * certified, 2),
             "n": n,
+            "n_split": N,
         }
         assert expected in rows
     assert len(rows) == 2 * (3 * 3 + 3) + 2 * (2 * 3 + 3)
@@ -181,7 +142,7 @@ def test_results_are_written_read_and_the_same_with_two_workers(folder: Path) ->
 
 def test_the_text_shows_every_method_and_the_papers_rows(folder: Path) -> None:
     study = CaseStudy.read(folder)
-    text = as_text(study, compute(study))
+    text = study_text(study, compute(study))
     for word in (
         "drs-margin rows:3",
         "pg-drs blocks:5",
@@ -236,6 +197,69 @@ def test_evidence_of_images_without_a_label_is_refused(folder: Path) -> None:
     np.save(folder / "truth.npy", truth()[:10])
     with pytest.raises(mc.StoreError, match="evidence of image 299, but 10 labels"):
         compute(CaseStudy.read(folder))
+
+
+def part_of(defenders: list[mc.Ballots], images: np.ndarray, folder: Path) -> Path:
+    """A case study of some of the images, with the true labels of all."""
+    stores = [f"best/{str(ballots.strategy).replace(':', '-')}.zarr" for ballots in defenders]
+    for ballots, store in zip(defenders, stores, strict=True):
+        publish(ballots[images], folder / store)
+    (folder / "recipes.json").write_text(json.dumps({"best": {"defenders": stores}}), encoding="utf-8")
+    np.save(folder / "truth.npy", truth())
+    return folder
+
+
+def test_a_part_of_the_split_is_told_everywhere(defenders: list[mc.Ballots], tmp_path: Path) -> None:
+    certified = np.flatnonzero(mc.majorcert(defenders, mc.Patch(2)).certified)[:40]
+    study = CaseStudy.read(part_of(defenders, certified, tmp_path))
+    results = compute(study)
+    assert (results["n"], results["n_split"]) == (40, N)
+    assert {(row["n"], row["n_split"]) for row in results["rows"]} == {(40, N)}
+    assert sum(results["largest"][0]["images"]) == 40
+    text = study_text(study, results)
+    assert "40 of the split's 300 images" in text
+    assert f"on {N} images" not in text
+    write(results, tmp_path)
+    for path in draw(results, tmp_path / "figures"):
+        assert "40 of the split's 300 images" in path.read_text(encoding="utf-8")
+
+
+def test_the_size_of_the_split_is_taken_from_the_evidence_too(defenders: list[mc.Ballots], tmp_path: Path) -> None:
+    some = [
+        mc.Ballots(
+            ballots.labels, strategy=ballots.strategy, image_size=SIZE, n_classes=4, provenance={"split_size": 5000}
+        )
+        for ballots in defenders
+    ]
+    study = CaseStudy.read(part_of(some, np.arange(N), tmp_path))
+    assert compute(study)["n_split"] == 5000
+
+
+@pytest.mark.parametrize("side", [8, 4, 1])
+def test_small_images_have_a_table_and_figures(tmp_path: Path, side: int) -> None:
+    random = np.random.default_rng(side)
+    labels = np.where(random.random((50, side)) < 0.8, 1, random.integers(0, 3, (50, side)))
+    (tmp_path / "best").mkdir()
+    mc.Ballots(labels, strategy="rows:1", image_size=(side, side), n_classes=3).save(tmp_path / "best" / "rows-1.zarr")
+    (tmp_path / "recipes.json").write_text(json.dumps({"best": {"defenders": ["best/rows-1.zarr"]}}), encoding="utf-8")
+    np.save(tmp_path / "truth.npy", np.ones(50, dtype=np.uint8))
+    study = CaseStudy.read(tmp_path)
+    results = compute(study)
+    assert len(results["by_side"][0]["certified"]) == side
+    assert {row["patch"] for row in results["rows"]} == {8: {"2x2", "5x5"}, 4: {"2x2"}, 1: {"1x1"}}[side]
+    assert "rows:1" in study_text(study, results)
+    assert len(draw(results, tmp_path / "figures")) == 3
+
+
+def test_texts_from_files_are_shown_on_one_line_each(folder: Path) -> None:
+    described = json.loads((folder / "recipes.json").read_text(encoding="utf-8"))
+    described["best"] |= {"note": "fine\n\x1b[32mcertified\tagainst 9x9\r", "command": "train " + "--long " * 60}
+    (folder / "recipes.json").write_text(json.dumps(described), encoding="utf-8")
+    study = CaseStudy.read(folder)
+    text = study_text(study, compute(study))
+    assert not [char for char in text if char != "\n" and not char.isprintable()]
+    assert "  fine\\n\\x1b[32mcertified\\tagainst 9x9\\r\n" in text
+    assert ("--long " * 60).strip() in text
 
 
 # ---- what is committed ----

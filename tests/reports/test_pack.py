@@ -12,8 +12,9 @@ import majorcert as mc
 from majorcert.audit.verify import verify
 from majorcert.commands.app import app
 from majorcert.files.truth import write_truth
-from majorcert.reports.casestudy import CaseStudy, Recipe, compute
+from majorcert.reports.casestudy import CaseStudy, Recipe
 from majorcert.reports.pack import pack
+from majorcert.reports.results import compute
 
 SIZE = (20, 20)
 N, CLASSES = 60, 3

@@ -1,10 +1,12 @@
 """The table of results and the drawings, to the letter."""
 
 import numpy as np
+import pytest
 
 import majorcert as mc
 from majorcert.reports.drawing import image_text, safe_text, side_by_side
-from majorcert.reports.table import METHODS, Row, as_text, rows
+from majorcert.reports.rows import WORDS, Row, rows
+from majorcert.reports.table import rows_text
 
 
 def evidence(seed: int, spec: str) -> mc.Ballots:
@@ -21,7 +23,7 @@ def evidence(seed: int, spec: str) -> mc.Ballots:
 def test_every_number_is_that_of_the_method() -> None:
     defenders = {spec: evidence(seed, spec) for seed, spec in enumerate(["rows:1", "columns:2", "blocks:2"])}
     truth, patches = np.arange(60) % 3, [mc.Patch(1), mc.Patch(2, 1)]
-    table = {(row.defender, row.method, row.patch): row for row in rows(defenders, truth, patches)}
+    table = {(row.who, row.method, row.patch): row for row in rows(defenders, truth, patches)}
     assert len(table) == (3 * 2 + 3) * 2
     seen, gained = set(), []
     for patch in patches:
@@ -29,36 +31,37 @@ def test_every_number_is_that_of_the_method() -> None:
             for method, bound in (("DRS margin", "margin"), ("DRS local", "local")):
                 expected = mc.score(mc.drs(ballots, patch, bound=bound), truth)  # type: ignore[arg-type]
                 found = table[name, method, str(patch)]
-                assert (found.clean, found.certified, found.n) == expected
+                assert (found.clean, found.certified) == pytest.approx((100 * expected.clean, 100 * expected.certified))
                 seen.add(found.certified)
         together = "rows:1 + columns:2 + blocks:2"
-        for method, reach in ((METHODS[3], "paper"), (METHODS[4], "exact")):
+        for method, reach in ((WORDS["majorcert-paper"], "paper"), (WORDS["majorcert-exact"], "exact")):
             verdict = mc.majorcert(list(defenders.values()), patch, reach=reach)  # type: ignore[arg-type]
             found = table[together, method, str(patch)]
-            assert (found.clean, found.certified, found.n) == mc.score(verdict, truth)
+            counts = mc.summary(verdict, truth)
+            assert found.n_certified_and_correct == counts.n_certified_and_correct
+            assert (found.n_certified, found.n_correct) == (counts.n_certified, counts.n_correct)
         alone = (verdict.predicted == truth) & (verdict.by == "theorem1")
-        assert table[together, "theorem 1 alone", str(patch)].n_certified == alone.sum()
-        assert 0 < alone.sum() <= found.n_certified < found.n_correct < 60
-        gained.append(found.n_certified - alone.sum())
+        assert table[together, "MajorCert, theorem 1 alone", str(patch)].n_certified_and_correct == alone.sum()
+        assert 0 < alone.sum() <= found.n_certified_and_correct < found.n_correct < 60
+        gained.append(found.n_certified_and_correct - alone.sum())
     assert max(gained) > 0
     assert len(seen) > 3
 
 
 def test_the_text_is_aligned_and_names_a_defender_once() -> None:
     table = [
-        Row("rows:1", "DRS margin", "1x1", 9, 8, 10),
-        Row("rows:1", "DRS margin", "2x2", 9, 1, 10),
-        Row("rows:1", "DRS local", "1x1", 9, 9, 10),
-        Row("all", "MajorCert", "2x2", 10, 10, 10),
+        Row("rows:1", "DRS margin", "1x1", 10, 8, 9, 8),
+        Row("rows:1", "DRS margin", "2x2", 10, 1, 9, 1),
+        Row("rows:1", "DRS local", "1x1", 10, 9, 9, 9),
+        Row("all", "MajorCert", "2x2", 10, 10, 10, 10),
     ]
-    assert as_text(table).splitlines() == [
+    assert rows_text(table).splitlines() == [
         "defender  method      clean  certified 1x1  certified 2x2   n",
         "--------  ----------  -----  -------------  -------------  --",
         "rows:1    DRS margin   90.0           80.0           10.0  10",
         "          DRS local    90.0           90.0                 10",
         "all       MajorCert   100.0                         100.0  10",
     ]
-    assert table[1].to_json()["certified"] == 0.1
 
 
 def test_images_and_placements_are_drawn() -> None:

@@ -21,7 +21,8 @@ from majorcert.files.truth import read_truth, truth_beside
 from majorcert.reports.contents import Contents
 from majorcert.reports.drawing import image_text, safe_text, side_by_side
 from majorcert.reports.page import write_report
-from majorcert.reports.table import METHODS, Row, as_text, rows
+from majorcert.reports.rows import WORDS, Row, rows
+from majorcert.reports.table import rows_text
 
 PATCHES = (Patch(1), Patch(2), Patch(3))
 DRAWN = Patch(2)
@@ -59,7 +60,7 @@ def demo(
     truth = read_truth(truth_beside(stores[0], evidence[0]), evidence[0])
     names = [str(ballots.strategy) for ballots in evidence]
     table = rows(dict(zip(names, evidence, strict=True)), truth, PATCHES)
-    typer.echo(as_text(table))
+    typer.echo(rows_text(table))
     typer.echo(EXPLAINED)
     typer.echo("\n".join(compared(table)) + "\n")
     verdict = majorcert(evidence, DRAWN)
@@ -77,11 +78,11 @@ def compared(table: Sequence[Row]) -> list[str]:
     lines = []
     for patch in PATCHES:
         here = [row for row in table if row.patch == str(patch)]
-        (together,) = [row for row in here if row.method == METHODS[4]]
-        alone = max((row for row in here if row.method == METHODS[1]), key=lambda row: row.n_certified)
+        (together,) = [row for row in here if row.method == WORDS["majorcert-exact"]]
+        alone = max((row for row in here if row.method == WORDS["drs-local"]), key=lambda row: row.certified)
         lines.append(
-            f"Against {patch} patches MajorCert certifies {together.n_certified} of {together.n} images, and the best "
-            f"single defender, {alone.defender}, {alone.n_certified}."
+            f"Against {patch} patches MajorCert certifies {together.n_certified_and_correct} of {together.n} images, "
+            f"and the best single defender, {alone.who}, {alone.n_certified_and_correct}."
         )
     return lines
 

@@ -7,9 +7,10 @@ from typing import Annotated
 import typer
 
 from majorcert.commands.terminal import complain, remark, say_json, stderr
-from majorcert.reports.casestudy import CaseStudy, as_json, committed, compute, write
+from majorcert.reports.casestudy import CaseStudy
 from majorcert.reports.figures import draw
-from majorcert.reports.tabulate import as_text
+from majorcert.reports.results import as_json, committed, compute, write
+from majorcert.reports.table import study_text
 
 Folder = Annotated[Path, typer.Argument(help="A case study: recipes.json, truth.npy and evidence stores.")]
 
@@ -32,7 +33,7 @@ def table(
     if json:
         say_json(results["rows"])
     else:
-        typer.echo(as_text(study, results), nl=False)
+        typer.echo(study_text(study, results), nl=False)
     if check and as_json(results) != as_json(committed(folder)):
         complain(f"{folder / 'results.json'}: is not what the evidence gives")
         raise typer.Exit(1)

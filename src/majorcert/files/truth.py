@@ -6,7 +6,7 @@ has labels for all is checked; that it has more is told and allowed, as the evid
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -39,6 +39,12 @@ def truth_beside(store: str | PathLike[str], evidence: Evidence) -> Path:
 
 def truth_name(dataset: str, split: str) -> str:
     return f"{dataset}-{split}.truth.json"
+
+
+def split_size(provenance: Mapping[str, Any], n_known: int) -> int:
+    """How many images the whole split has: as was recorded when voting, and no fewer than are known of otherwise."""
+    recorded = provenance.get("split_size")
+    return max(n_known, recorded) if type(recorded) is int else n_known
 
 
 def read_truth(path: str | PathLike[str], evidence: Evidence, doubt: Callable[[str], None] | None = None) -> Ints:

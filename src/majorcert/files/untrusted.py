@@ -42,13 +42,13 @@ WORDS = {
 }
 
 
-def cleaned(value: object) -> str:
+def cleaned(value: object, most: int = MAX_SHOWN) -> str:
     """A string from a file as it may be shown: on one line, nothing invisible, and not too long to be read.
 
     A name with line breaks, tabs, escape codes or a screenful of spaces could pose as a line of ours.
     """
     text = str(value)
-    shown = text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 3]}..."
+    shown = text if len(text) <= most else f"{text[: most - 3]}..."
     return " ".join(word for word in visible(shown).split(" ") if word)
 
 

@@ -10,9 +10,9 @@ import numpy.typing as npt
 from majorcert.errors import StoreError
 from majorcert.files.atomic import replacing
 from majorcert.files.untrusted import reason
-from majorcert.reports.casestudy import LARGEST_SIDE, SIDES, Results
 from majorcert.reports.plot import Plot
 from majorcert.reports.published import TABLE_1
+from majorcert.reports.results import Results, part_of_split
 from majorcert.reports.svg import CARD, FAINT, SOFT, Drawing, number
 
 RECIPE_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#872d2d", "#4a36c8")
@@ -23,8 +23,8 @@ PUBLISHED = {"drs": "drs-local", "pg-drs": "pg-drs", "majorcert": "majorcert-exa
 SHADES = ("#f7fbff", "#c6dbef", "#6baed6", "#2171b5", "#08306b")
 """One hue from light to dark, which every kind of colour vision orders alike."""
 N_SHADES = 25
-CELL = 7.0
-"""Points of a drawing for each pixel of a map."""
+IMAGE = 224.0
+"""Points of a drawing that the image under a map is wide and high."""
 
 
 def draw(results: Results, folder: str | Path) -> list[Path]:
@@ -44,10 +44,9 @@ def draw(results: Results, folder: str | Path) -> list[Path]:
 def scatter(results: Results) -> str:
     """Clean against certified accuracy: every technique on every strategy, with the paper's own case study."""
     drawing = Drawing(920, 500, "Clean and certified accuracy of each technique")
-    patches = [f"{side}x{side}" for side in sorted(SIDES, reverse=True)]
-    for i, patch in enumerate(patches):
+    for i, patch in enumerate(reversed(_patches(results["rows"]))):
         ours = [row for row in results["rows"] if row["patch"] == patch and row["method"] in TECHNIQUES]
-        theirs = [row for row in TABLE_1 if not row.quoted]
+        theirs = [row for row in TABLE_1 if patch in row.accuracy and not row.quoted]
         points = [(row["clean"], row["certified"]) for row in ours] + [row.accuracy[patch] for row in theirs]
         x_range, y_range = (_range([point[axis] for point in points]) for axis in (0, 1))
         plot = Plot(drawing, 62 + 444 * i, 62, 390, 342, x_range, y_range)
@@ -67,24 +66,26 @@ def scatter(results: Results) -> str:
             text = "MC" if star else _short(row["defenders"][0])
             plot.label(row["clean"], row["certified"], text, colour, size=12 if star else 10, gap=12 if star else 9)
     _scatter_legend(drawing, results)
-    return drawing.svg()
+    return _told(drawing, results).svg()
 
 
 def by_size(results: Results) -> str:
     """Certified accuracy of each recipe's ensemble against square patches of every size."""
     drawing = Drawing(680, 405, "Certified accuracy by patch size")
-    sides = range(1, LARGEST_SIDE + 1)
-    plot = Plot(drawing, 62, 30, 590, 320, (0.5, LARGEST_SIDE + 0.5), (0, 100))
+    sides = range(1, 1 + max(len(item["certified"]) for item in results["by_side"]))
+    plot = Plot(drawing, 62, 30, 590, 320, (0.5, len(sides) + 0.5), (0, 100))
     plot.axes(list(sides), range(0, 101, 20), "side of the patch, pixels", "certified accuracy, %")
     for item in results["by_side"]:
         colour = _colour(results, item["recipe"])
-        places = [f"{number(plot.x(s))} {number(plot.y(v))}" for s, v in zip(sides, item["certified"], strict=True)]
+        places = [f"{number(plot.x(s))} {number(plot.y(v))}" for s, v in zip(sides, item["certified"], strict=False)]
         drawing.path("M" + "L".join(places), stroke=colour, width=2)
-        for side, value in zip(sides, item["certified"], strict=True):
+        for side, value in zip(sides, item["certified"], strict=False):
             drawing.marker(_shape(results, item["recipe"]), plot.x(side), plot.y(value), 3.5, colour)
     paper = TABLE_1[0]
-    for side in SIDES:
-        drawing.marker("star", plot.x(side), plot.y(paper.accuracy[f"{side}x{side}"][1]), 5, PAPER_COLOUR, hollow=True)
+    for side in sides:
+        if f"{side}x{side}" in paper.accuracy:
+            place = plot.x(side), plot.y(paper.accuracy[f"{side}x{side}"][1])
+            drawing.marker("star", *place, 5, PAPER_COLOUR, hollow=True)
     x, y = plot.left + 372, plot.top + 26
     drawing.rectangle(x - 26, y - 16, 232, 20 * len(results["by_side"]) + 32, fill=CARD, stroke=FAINT)
     for i, item in enumerate(results["by_side"]):
@@ -95,7 +96,7 @@ def by_size(results: Results) -> str:
     y += 20 * len(results["by_side"])
     drawing.marker("star", x, y, 5, PAPER_COLOUR, hollow=True)
     drawing.text(x + 26, y + 4, "MajorCert, the paper")
-    return drawing.svg()
+    return _told(drawing, results).svg()
 
 
 def unsafe(results: Results) -> str:
@@ -103,26 +104,23 @@ def unsafe(results: Results) -> str:
     maps = [(item, _shares(results, item)) for item in results["unsafe"]]
     if not maps:
         raise StoreError("the results hold no map of unsafe placements; compute them again")
-    side = int(maps[0][0]["patch"].split("x")[0])
-    image = CELL * (len(maps[0][1]) + side - 1)
-    n_recipes = len({item["recipe"] for item, _ in maps})
-    drawing = Drawing(
-        max(510, 20 + n_recipes * (image + 40)), 44 + len(SIDES) * (image + 88), "Where labels are not safe"
-    )
+    patches, n_recipes = _patches(results["unsafe"]), len({item["recipe"] for item, _ in maps})
+    width, height = max(510, 20 + n_recipes * (IMAGE + 40)), 44 + len(patches) * (IMAGE + 88)
+    drawing = Drawing(width, height, "Where labels are not safe")
     drawing.text(30, 30, "Correctly predicted images that are not safe from a patch centred here", size=13)
     top = 74.0
-    for patch in dict.fromkeys(item["patch"] for item, _ in maps):
+    for patch in patches:
         some = [(item, shares) for item, shares in maps if item["patch"] == patch]
         low = floor(100 * min(float(shares.min()) for _, shares in some))
         high = max(low + 1, ceil(100 * max(float(shares.max()) for _, shares in some)))
         for column, (item, shares) in enumerate(some):
-            left = 30 + column * (image + 40)
+            left = 30 + column * (IMAGE + 40)
             drawing.text(left, top - 9, f"{patch} patch, recipe {item['recipe']}", bold=True)
-            _shade(drawing, (100 * shares - low) / (high - low), left, top, image)
-            drawing.rectangle(left, top, image, image, stroke=SOFT)
-        _scale(drawing, 30, top + image + 14, image, low, high)
-        top += image + 88
-    return drawing.svg()
+            _shade(drawing, (100 * shares - low) / (high - low), left, top, patch)
+            drawing.rectangle(left, top, IMAGE, IMAGE, stroke=SOFT)
+        _scale(drawing, 30, top + IMAGE + 14, IMAGE, low, high)
+        top += IMAGE + 88
+    return _told(drawing, results).svg()
 
 
 def _shares(results: Results, item: dict[str, Any]) -> npt.NDArray[np.float64]:
@@ -133,17 +131,19 @@ def _shares(results: Results, item: dict[str, Any]) -> npt.NDArray[np.float64]:
     return np.asarray(item["images"], dtype=np.float64) / n_correct
 
 
-def _shade(drawing: Drawing, strength: npt.NDArray[np.float64], left: float, top: float, image: float) -> None:
+def _shade(drawing: Drawing, strength: npt.NDArray[np.float64], left: float, top: float, patch: str) -> None:
     """One path for each shade, made of runs of cells; a cell lies where the centre of the patch is."""
     level = np.clip((strength * N_SHADES).astype(int), 0, N_SHADES - 1)
-    margin_y, margin_x = ((image - CELL * n) / 2 for n in level.shape)
+    sides = [int(side) for side in patch.split("x")]
+    cell_y, cell_x = (IMAGE / (n + side - 1) for n, side in zip(level.shape, sides, strict=True))
+    margin_y, margin_x = (cell * (side - 1) / 2 for cell, side in zip((cell_y, cell_x), sides, strict=True))
     for shade in range(N_SHADES):
         runs = []
         for i, row in enumerate(level):
             edges = np.flatnonzero(np.diff(np.concatenate([[0], row == shade, [0]]).astype(int)))
             for start, stop in edges.reshape(-1, 2).tolist():
-                x, y = left + margin_x + CELL * start, top + margin_y + CELL * i
-                runs.append(f"M{number(x)} {number(y)}h{number(CELL * (stop - start))}v{number(CELL)}H{number(x)}z")
+                x, y = left + margin_x + cell_x * start, top + margin_y + cell_y * i
+                runs.append(f"M{number(x)} {number(y)}h{number(cell_x * (stop - start))}v{number(cell_y)}H{number(x)}z")
         if runs:
             drawing.elements.append(f'<path d="{"".join(runs)}" fill="{_blend(shade)}" shape-rendering="crispEdges"/>')
 
@@ -182,6 +182,19 @@ def _scatter_legend(drawing: Drawing, results: Results) -> None:
     drawing.text(x + 12, y + 4, "outlines: the paper (best strategy)")
     note = "R, C, B: rows, columns, blocks and their size. MC: MajorCert, exact reach. DRS: placement by placement."
     drawing.text(62, 486, note, size=11, colour=SOFT)
+
+
+def _told(drawing: Drawing, results: Results) -> Drawing:
+    """The drawing, with a line below it for every recipe that was certified on a part of its split alone."""
+    for recipe in _recipes(results):
+        if part := part_of_split(results, recipe):
+            drawing.text(30, drawing.height + 4, f"recipe {recipe}: {part} alone", size=11, colour=SOFT)
+            drawing.height += 20
+    return drawing
+
+
+def _patches(items: list[dict[str, Any]]) -> list[str]:
+    return list(dict.fromkeys(item["patch"] for item in items))
 
 
 def _recipes(results: Results) -> list[str]:

@@ -4,6 +4,8 @@ from dataclasses import dataclass, field
 from math import cos, pi, sin
 from xml.sax.saxutils import escape
 
+from majorcert.files.untrusted import cleaned
+
 INK, SOFT, FAINT, CARD = "#1f2328", "#59636e", "#d8dde3", "#fcfcfa"
 """Text, lesser text, grid lines, and a card behind everything, so that the figure reads on light and dark pages."""
 
@@ -41,7 +43,7 @@ class Drawing:
         turn = f' transform="rotate(-90 {number(x)} {number(y)})"' if turned else ""
         self.elements.append(
             f'<text x="{number(x)}" y="{number(y)}" font-size="{number(size)}" fill="{colour}" '
-            f'text-anchor="{anchor}"{weight}{turn}>{escape(text)}</text>'
+            f'text-anchor="{anchor}"{weight}{turn}>{escape(cleaned(text))}</text>'
         )
 
     def path(self, data: str, *, fill: str = "none", stroke: str = "none", width: float = 1, dashes: str = "") -> None:

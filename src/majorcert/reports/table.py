@@ -1,92 +1,115 @@
-"""The table of results: every defender and the ensemble, every method and every patch, as rows and as plain text."""
+"""Tables as plain text: of a few defenders, and of a whole case study with the paper's rows beside it."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-import numpy.typing as npt
+from majorcert.files.untrusted import cleaned
+from majorcert.reports.casestudy import CaseStudy
+from majorcert.reports.published import TABLE_1
+from majorcert.reports.results import Results, part_of_split
+from majorcert.reports.rows import Row
 
-from majorcert.core.ballots import Ballots
-from majorcert.core.drs import drs
-from majorcert.core.majority import majorcert
-from majorcert.core.threat import Patch
-from majorcert.core.verdict import Verdict, summary
-
-METHODS = ("DRS margin", "DRS local", "theorem 1 alone", "MajorCert, paper's reach", "MajorCert, exact reach")
-
-
-@dataclass(frozen=True)
-class Row:
-    """One number of the table and what it is made of."""
-
-    defender: str
-    method: str
-    patch: str
-    n_correct: int
-    n_certified: int
-    """images that are predicted correctly and certified"""
-    n: int
-
-    @property
-    def clean(self) -> float:
-        return self.n_correct / max(self.n, 1)
-
-    @property
-    def certified(self) -> float:
-        return self.n_certified / max(self.n, 1)
-
-    def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "clean": self.clean, "certified": self.certified}
+LONGEST = 2000
+"""Characters of a command or a note that are shown."""
 
 
-def rows(defenders: Mapping[str, Ballots], truth: npt.ArrayLike, patches: Sequence[Patch]) -> list[Row]:
-    """DRS for each defender, MajorCert for all of them together, for every patch."""
-    found = []
-    for name, ballots in defenders.items():
-        for method, bound in zip(METHODS, ("margin", "local"), strict=False):
-            for patch in patches:
-                found.append(_row(name, method, drs(ballots, patch, bound=bound), truth))  # type: ignore[arg-type]
-    together, everyone = " + ".join(defenders), list(defenders.values())
-    exact = [majorcert(everyone, patch) for patch in patches]
-    paper = [majorcert(everyone, patch, reach="paper") for patch in patches]
-    for verdict in exact:
-        counts = summary(verdict, truth)
-        alone = counts.by_and_correct.get("theorem1", 0)
-        found.append(Row(together, METHODS[2], str(verdict.patch), counts.n_correct, alone, counts.n))
-    for method, verdicts in ((METHODS[3], paper), (METHODS[4], exact)):
-        found.extend(_row(together, method, verdict, truth) for verdict in verdicts)
-    return found
-
-
-def _row(name: str, method: str, verdict: Verdict, truth: npt.ArrayLike) -> Row:
-    counts = summary(verdict, truth)
-    return Row(name, method, str(verdict.patch), counts.n_correct, counts.n_certified_and_correct, counts.n)
-
-
-def as_text(table: Sequence[Row]) -> str:
-    """The table as lines of plain text, accuracies in percent, one column for each patch."""
-    patches = list(dict.fromkeys(row.patch for row in table))
+def rows_text(rows: Sequence[Row]) -> str:
+    """Accuracies in percent, one column for each patch; a defender is named once."""
+    patches = list(dict.fromkeys(row.patch for row in rows))
+    found: dict[tuple[str, str], dict[str, Row]] = {}
+    for row in rows:
+        found.setdefault((row.who, row.method), {})[row.patch] = row
     lines = [["defender", "method", "clean", *(f"certified {patch}" for patch in patches), "n"]]
-    cells: dict[tuple[str, str], dict[str, Row]] = {}
-    for row in table:
-        cells.setdefault((row.defender, row.method), {})[row.patch] = row
-    before = ""
-    for (defender, method), by_patch in cells.items():
+    for (who, method), by_patch in found.items():
         first = next(iter(by_patch.values()))
-        numbers = [f"{100 * by_patch[patch].certified:.1f}" if patch in by_patch else "" for patch in patches]
-        shown = "" if defender == before else defender
-        lines.append([shown, method, f"{100 * first.clean:.1f}", *numbers, str(first.n)])
-        before = defender
-    return aligned(lines)
+        certified = [f"{by_patch[patch].certified:.1f}" if patch in by_patch else "" for patch in patches]
+        named = any(line[0] == who for line in lines)
+        lines.append(["" if named else who, method, f"{first.clean:.1f}", *certified, str(first.n)])
+    lines.insert(1, ["-" * width for width in _widths(lines)])
+    return "\n".join(_aligned(lines, n_left=2))
 
 
-def aligned(lines: Sequence[Sequence[str]]) -> str:
-    """Cells in columns under a rule below the first line; the first two columns to the left, numbers to the right."""
-    widths = [max(len(line[k]) for line in lines) for k in range(len(lines[0]))]
-    sides = ["<" if k < 2 else ">" for k in range(len(widths))]
-    text = [
-        "  ".join(f"{cell:{side}{width}}" for cell, side, width in zip(line, sides, widths, strict=True))
+def study_text(study: CaseStudy, results: Results) -> str:
+    """What `majorcert table` prints. Accuracies are percent of the images that were certified, however few."""
+    patches = list(dict.fromkeys(row["patch"] for row in results["rows"]))
+    kinds = ("clean", "certified")
+    heads = ["", *(f"{patch} {kind}" for patch in patches for kind in kinds), "mean clean", "certified"]
+    parts = ["Accuracy in percent, clean and certified."]
+    for recipe in study.recipes:
+        images = part_of_split(results, recipe.name) or f"{results['n']} images"
+        cost = [f"{recipe.epochs:g} epochs" if recipe.epochs else "", _minutes(recipe.gpu_minutes)]
+        facts = [*cost, *(cleaned(text, LONGEST) for text in (recipe.command, recipe.note))]
+        parts.append("\n".join([f"recipe {recipe.name}, on {images}", *(f"  {fact}" for fact in facts if fact)]))
+        parts.append(_indented([heads, *_ours(results, recipe.name)]))
+    if patches == list(TABLE_1[0].accuracy):
+        parts.append("the paper (Table I, on CIFAR-10)\n" + _indented([heads, *_theirs(patches)]))
+    parts.append(_by_side(results))
+    return "\n\n".join(parts) + "\n"
+
+
+def _ours(results: Results, recipe: str) -> Iterable[list[str]]:
+    for mean in results["means"]:
+        if mean["recipe"] == recipe:
+            same = ("recipe", "method", "evidence")
+            rows = [row for row in results["rows"] if all(row[key] == mean[key] for key in same)]
+            cells = [f"{row[kind]:.2f}" for row in (*rows, mean) for kind in ("clean", "certified")]
+            yield [f"{mean['method']} {_who(mean, results)}", *cells]
+    as_reported = [item["certified"] for item in results["reference"] if item["recipe"] == recipe]
+    yield ["  as the released code reports it", *(text for value in as_reported for text in ("", f"{value:.2f}"))]
+    masked = [item for item in results["masked"] if item["recipe"] == recipe]
+    for kind in dict.fromkeys(item["masked"] for item in masked):
+        stores = ", ".join(cleaned(item["evidence"]) for item in masked if item["masked"] == kind)
+        yield [f"  (pg-drs on {kind}{', for want of scores' if kind == 'votes' else ''}: {stores})"]
+
+
+def _who(row: Mapping[str, Any], results: Results) -> str:
+    """The strategies of a row, and the store where a recipe has several of one strategy."""
+    alike = [
+        other for other in results["means"] if all(other[key] == row[key] for key in ("recipe", "method", "defenders"))
+    ]
+    if len(alike) > 1:
+        return cleaned(Path(row["evidence"][0]).stem)
+    counts = Counter(row["defenders"])
+    return " ".join(spec if n == 1 else f"{n} x {spec}" for spec, n in counts.items())
+
+
+def _theirs(patches: Sequence[str]) -> Iterable[list[str]]:
+    for row in TABLE_1:
+        pairs = (*(row.accuracy[patch] for patch in patches), row.mean)
+        yield [row.name, *(f"{value:.1f}" for pair in pairs for value in pair)]
+
+
+def _by_side(results: Results) -> str:
+    n_sides = max(len(item["certified"]) for item in results["by_side"])
+    heads = ["side of the patch", *(str(side) for side in range(1, n_sides + 1))]
+    rows = [[item["recipe"], *(f"{value:.1f}" for value in item["certified"])] for item in results["by_side"]]
+    counts = [
+        [f"{item['recipe']}: images with this as largest", *(str(count) for count in item["images"][1:])]
+        for item in results["largest"]
+    ]
+    return "certified accuracy by patch size (majorcert-exact)\n" + _indented([heads, *rows, *counts])
+
+
+def _indented(lines: Sequence[Sequence[str]]) -> str:
+    return "\n".join(f"  {line}" for line in _aligned(lines))
+
+
+def _aligned(lines: Sequence[Sequence[str]], n_left: int = 1) -> list[str]:
+    """Columns as wide as their widest cell, the first ones to the left and numbers to the right."""
+    widths = _widths(lines)
+    return [
+        "  ".join(f"{cell:{'<' if i < n_left else '>'}{widths[i]}}" for i, cell in enumerate(line)).rstrip()
         for line in lines
     ]
-    text.insert(1, "  ".join("-" * width for width in widths))
-    return "\n".join(line.rstrip() for line in text)
+
+
+def _widths(lines: Sequence[Sequence[str]]) -> list[int]:
+    """Of the columns; a line of one cell is a remark and does not count."""
+    table = [line for line in lines if len(line) > 1]
+    return [max(len(line[i]) for line in table if i < len(line)) for i in range(max(map(len, table)))]
+
+
+def _minutes(minutes: float | None) -> str:
+    return "" if minutes is None else f"{minutes:g} GPU minutes"
