@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,11 +18,14 @@ from typer.testing import CliRunner
 
 import majorcert as mc
 from majorcert.audit import definitions as opinion
-from majorcert.audit import verify
+from majorcert.audit import revote
+from majorcert.audit.judgement import judged_anew
+from majorcert.audit.verify import sampled, verify
 from majorcert.commands.app import app
 from majorcert.core.verdict import Verdict, Witness
 from majorcert.defences.patchguard import MaskedScores, patchguard
 from majorcert.defences.scores import Scores
+from majorcert.errors import DataError, EvidenceError
 from majorcert.nets.data import load
 from majorcert.nets.defender import Defender, Ensemble
 from majorcert.nets.models import ModelConfig, build
@@ -32,7 +36,7 @@ SPECS = ("rows:2", "columns:2", "blocks:3")
 PATCH = mc.Patch(2)
 N = 30
 N_CLASSES = 4
-EXCESS = verify.FLOAT32_EXCESS
+EXCESS = revote.FLOAT32_MOVES
 CERTIFIERS: dict[str, Callable[[list[mc.Ballots]], Verdict]] = {
     "drs-margin": lambda ballots: mc.drs(ballots[0], PATCH, bound="margin"),
     "drs-local": lambda ballots: mc.drs(ballots[0], PATCH, bound="local"),
@@ -107,7 +111,7 @@ def test_the_checker_and_the_core_agree(seed: int, monkeypatch: pytest.MonkeyPat
         monkeypatch.setattr(opinion, "MAX_PICKS", max_picks)
         opinion.majority_holds.cache_clear()
         for verdict in verdicts:
-            checks = verify.verify(verdict, evidence[: len(verdict.defenders)], range(case.n_images))
+            checks = judged_anew(verdict, evidence[: len(verdict.defenders)], range(case.n_images))
             assert [each for check in checks for each in check.differences] == []
     opinion.majority_holds.cache_clear()
 
@@ -182,7 +186,7 @@ def test_the_checker_and_the_core_agree_on_fragile_ballots(seed: int) -> None:
     verdicts = [mc.majorcert(evidence, patch), mc.majorcert(evidence, patch, reach="paper")]
     verdicts += [mc.drs(evidence[0], patch, bound="local"), mc.drs(evidence[0], patch)]
     for verdict in verdicts:
-        checks = verify.verify(verdict, evidence[: len(verdict.defenders)], range(case.n_images))
+        checks = judged_anew(verdict, evidence[: len(verdict.defenders)], range(case.n_images))
         assert [each for check in checks for each in check.differences] == []
 
 
@@ -210,7 +214,7 @@ def test_a_changed_verdict_bit_that_contradicts_its_row_is_caught_in_any_sample(
     verdict = mc.majorcert(evidence, PATCH)
     row = int(np.flatnonzero(~verdict.certified)[0])
     forged = replace(verdict, certified=changed(verdict.certified, row, True))
-    seed = next(seed for seed in range(100) if row not in verify.sampled(N, 1, seed))
+    seed = next(seed for seed in range(100) if row not in sampled(N, 1, seed))
     said = fails(forged, evidence, tmp_path, "--sample", 1, "--seed", seed)
     assert f"image {100 + row}, certified, by its own safe map: expected False, found True" in said
 
@@ -380,8 +384,8 @@ def test_mistakes_are_refused(tmp_path: Path) -> None:
 
 
 def test_the_sample_is_chosen_by_the_seed() -> None:
-    assert verify.sampled(1000, 20, 1) == verify.sampled(1000, 20, 1) != verify.sampled(1000, 20, 2)
-    assert verify.sampled(3, 20, 1) == verify.sampled(3, None, 0) == [0, 1, 2]
+    assert sampled(1000, 20, 1) == sampled(1000, 20, 1) != sampled(1000, 20, 2)
+    assert sampled(3, 20, 1) == sampled(3, None, 0) == [0, 1, 2]
 
 
 def test_json_says_the_same(tmp_path: Path) -> None:
@@ -411,14 +415,14 @@ def test_votes_at_the_threshold_may_differ_and_are_counted() -> None:
     scores = np.full((1, 4, 3), 0.1)
     scores[0, :, 0] = [0.9, 0.2995, 0.3005, 0.31]
     evidence = mc.Ballots([[0, 0, -1, -1]], strategy="columns:1", image_size=(1, 4), n_classes=3)
-    check, n_near = verify.check_ballots(evidence, [0], scores, 0.3, near=1e-3, excess=EXCESS)
+    check, n_near = revote.check_ballots(evidence, [0], scores, 0.3, near=1e-3, excess=EXCESS)
     assert n_near == 2
     assert [str(each) for each in check.differences] == [
         "image 0, the ballot of ablation 3 of columns:1: expected [0], found []"
     ]
     top = np.array([[[0.4, 0.4, 0.2], [0.3, 0.3005, 0.0], [0.3, 0.4, 0.3], [0.2, 0.2, 0.6]]])
     evidence = mc.Ballots([[0, 0, 0, 2]], strategy="columns:1", image_size=(1, 4), n_classes=3)
-    check, n_near = verify.check_ballots(evidence, [0], top, None, near=1e-3, excess=EXCESS)
+    check, n_near = revote.check_ballots(evidence, [0], top, None, near=1e-3, excess=EXCESS)
     assert n_near == 1
     assert [each.what for each in check.differences] == ["the ballot of ablation 2 of columns:1"]
 
@@ -429,7 +433,7 @@ def test_a_ballot_for_the_top_label_has_one_label() -> None:
     for ballot in ([1, -1], [-1, -1], [0, 1]):
         labels = [[[0, -1], ballot] * 2]
         evidence = mc.Ballots(labels, strategy="columns:1", image_size=(1, 4), n_classes=3)
-        check, n_near = verify.check_ballots(evidence, [0], scores, None, near=1e-3, excess=EXCESS)
+        check, n_near = revote.check_ballots(evidence, [0], scores, None, near=1e-3, excess=EXCESS)
         assert (len(check.differences), n_near) == (0 if ballot == [1, -1] else 1, 0)
 
 
@@ -439,9 +443,9 @@ def test_a_distance_that_the_scores_do_not_bear_out_is_caught(threshold: float |
     about: dict[str, Any] = {"strategy": "columns:1", "image_size": (1, 4), "n_classes": 3}
     for far, n_differences in ((true / 2, 0), (true, 0), (true + 5e-4, 1), (true + 0.02, 1)):
         evidence = mc.Ballots([[0, 0, 0, 0]], **about, distance=np.full((1, 4), far, np.float16))
-        check, n_near = verify.check_ballots(evidence, [0], scores, threshold, near=1e-3, excess=EXCESS)
+        check, n_near = revote.check_ballots(evidence, [0], scores, threshold, near=1e-3, excess=EXCESS)
         assert (len(check.differences), n_near) == (n_differences, 0)
-        check, _ = verify.check_ballots(evidence, [0], scores, threshold, near=1e-3, excess=1e-3)
+        check, _ = revote.check_ballots(evidence, [0], scores, threshold, near=1e-3, excess=1e-3)
         assert len(check.differences) == (far > true + 1e-3)
     assert "the distance of ablation 0 (and 3 more) of columns:1: expected at most" in str(check.differences[0])
 
@@ -452,7 +456,7 @@ def test_a_ballot_that_rounding_changed_was_not_far_from_changing(threshold: flo
     about: dict[str, Any] = {"strategy": "columns:1", "image_size": (1, 4), "n_classes": 3}
     for far, n_differences in ((0.0, 0), (2.0**-14, 1), (0.5, 1)):
         evidence = mc.Ballots([[0] * 4], **about, distance=np.full((1, 4), far, np.float16))
-        check, n_near = verify.check_ballots(evidence, [0], np.array([[votes] * 4]), threshold, 1e-3, EXCESS)
+        check, n_near = revote.check_ballots(evidence, [0], np.array([[votes] * 4]), threshold, 1e-3, EXCESS)
         assert (len(check.differences), n_near) == (n_differences, 0 if n_differences else 4)
 
 
@@ -547,7 +551,7 @@ def test_a_distance_that_is_too_large_by_little_is_caught_by_voting_anew(studio:
     scores = Defender.load(studio / "runs" / "rows-2", device="cpu").scores(
         load(str(studio / "data.npz"), "test").images[row : row + 1]
     )
-    larger = verify.distance_of(scores[0, ablation].tolist(), float(np.float32(0.3))) + 5e-4
+    larger = revote.distance_of(scores[0, ablation].tolist(), float(np.float32(0.3))) + 5e-4
     about: dict[str, Any] = {"strategy": "rows:2", "image_size": (8, 8), "n_classes": N_CLASSES}
     about |= {"provenance": evidence[0].provenance, "distance": changed(distance, (row, ablation), np.float16(larger))}
     evidence[0] = mc.Ballots(evidence[0].labels, **about)
@@ -564,6 +568,71 @@ def test_distances_of_another_precision_are_checked_as_the_votes_are(studio: Pat
     verdict = mc.majorcert(evidence, PATCH)
     done = ran(verdict, evidence, tmp_path, *origin(studio), "--precision", "bfloat16", "--near", "0.3", "--json")
     assert json.loads(done.stdout)["excess"] == [0.3] * 3
+
+
+def test_ballots_near_the_threshold_are_no_free_gift(studio: Path, tmp_path: Path) -> None:
+    """A score that lies 5e-4 over the threshold: float32 moves it by a hundredth of that, so the vote must stand."""
+    dataset, defender = load(str(studio / "data.npz"), "test"), _defender("rows:2", 0)
+    scores = defender.scores(dataset.images)
+    image, ablation, label = (int(place) for place in np.argwhere((scores > 0.2) & (scores < 0.8))[0])
+    threshold = float(scores[image, ablation, label]) - 5e-4
+    about: dict[str, Any] = {"class_names": defender.class_names, "config": defender.card.model}  # type: ignore[union-attr]
+    near = Defender(defender.model, "rows:2", "crop", threshold, image_size=(8, 8), channels=1, **about)
+    near.save(tmp_path / "run")
+    honest = near.ballots(dataset.images)
+    ballot = honest.labels[image, ablation]
+    left = np.append(ballot[ballot != label], mc.ABSTAIN)
+    assert len(left) == len(ballot), "the ballot should have the label"
+    facts: dict[str, Any] = {"strategy": "rows:2", "image_size": (8, 8), "n_classes": N_CLASSES}
+    about = {**honest.provenance, "dataset": "data.npz", "split": "test"}
+    forged = mc.Ballots(changed(honest.labels, (image, ablation), left), provenance=about, **facts)
+    verdict, how = mc.majorcert([forged], PATCH), ("--images", studio / "data.npz", "--weights", tmp_path / "run")
+    said = fails(verdict, [forged], tmp_path, *how, "--device", "cpu")
+    assert f"image {image}, the ballot of ablation {ablation} of rows:2" in said
+    loose = ran(verdict, [forged], tmp_path, *how, "--device", "cpu", "--near", "1e-3")
+    assert loose.exit_code == 0, loose.output
+    assert "rows:2: 1 of 160 ballots on record are not what the network votes now" in loose.stderr
+    assert "no difference found, but 1 ballots" in loose.stderr
+    told = json.loads(ran(verdict, [forged], tmp_path, *how, "--device", "cpu", "--near", "1e-3", "--json").stdout)
+    assert (told["n_changed_by_rounding"], told["near"]) == (1, [1e-3])
+
+
+def test_it_says_how_much_of_the_split_was_judged(studio: Path, tmp_path: Path) -> None:
+    evidence = [each[:15] for each in voted(studio)]
+    said = ran(mc.majorcert(evidence, PATCH), evidence, tmp_path, *origin(studio), "--json")
+    assert (json.loads(said.stdout)["n"], json.loads(said.stdout)["n_split"]) == (15, 20)
+    assert "about 15 of the 20 images of the split" in said.stderr
+
+
+@pytest.mark.parametrize(
+    ("now", "then", "expected"),
+    [
+        ({}, {}, 2e-5),
+        ({"device": "cuda"}, {"compiled": True}, 2e-5),
+        ({"precision": "bfloat16"}, {"precision": "bfloat16"}, 0.01),
+        ({"precision": "bfloat16", "device": "cuda"}, {"precision": "bfloat16"}, 0.07),
+        ({}, {"precision": "bfloat16"}, 0.07),
+        ({}, {"precision": None}, 0.07),
+    ],
+)
+def test_what_rounding_may_do_follows_precision_and_device(now: Any, then: Any, expected: float) -> None:
+    plain = {"precision": "float32", "device": "cpu", "compiled": False}
+    network: Any = SimpleNamespace(facts=lambda: {**plain, **now})
+    evidence = mc.Ballots([[0] * 4], strategy="columns:1", image_size=(1, 4), n_classes=3, provenance={**plain, **then})
+    assert revote.rounding(network, evidence) == expected
+
+
+def test_verify_is_a_function_of_python(studio: Path) -> None:
+    evidence = voted(studio)
+    defenders = [Defender.load(studio / "runs" / name) for name in ("rows-2", "columns-2", "blocks-3")]
+    images = load(str(studio / "data.npz"), "test")
+    audit = verify(mc.majorcert(evidence, PATCH), evidence, sample=4, images=images, defenders=defenders)
+    assert audit.differences == ()
+    assert (len(audit.rows), audit.n_split, audit.n_changed) == (4, 20, 0)
+    with pytest.raises(EvidenceError, match="got 2 networks and the evidence of 3"):
+        verify(mc.majorcert(evidence, PATCH), evidence, images=images, defenders=defenders[:2])
+    with pytest.raises(DataError, match="give the images too"):
+        verify(mc.majorcert(evidence, PATCH), evidence, defenders=defenders)
 
 
 def test_chunks_that_changed_places_are_caught_by_voting_anew_alone(studio: Path, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from stores import voted as write_store
 from typer.testing import CliRunner
 
 import majorcert as mc
-from majorcert.audit.verify import verify
+from majorcert.audit.judgement import judged_anew
 from majorcert.commands.app import app
 from majorcert.files.truth import write_truth
 from majorcert.reports.casestudy import CaseStudy, Recipe
@@ -82,7 +82,7 @@ def test_distances_are_packed_too_and_far_ones_of_many_ablations_as_less(tmp_pat
     for tolerance in (1e-3, 0.06):
         verdicts = [mc.majorcert([each.tolerating(tolerance) for each in pair], mc.Patch(2)) for pair in (raw, packed)]
         assert np.array_equal(verdicts[0].safe, verdicts[1].safe)
-        checks = verify(verdicts[0], packed, range(0, N, 20))
+        checks = judged_anew(verdicts[0], packed, range(0, N, 20))
         assert [each.what for check in checks for each in check.differences] == []
     assert packed[1].tolerating(1 / 16).fragile.all()
 

@@ -1,284 +1,89 @@
-"""The audit of a verdict: what it says against its evidence and against a second opinion (`opinion.py`).
-
-Nothing is shared with the code that certifies, except the readers of the two files.
-"""
+"""`mc.verify`: the audit of a verdict, with nothing but its files, or with the images and the networks as well."""
 
 import random
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import secrets
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from majorcert.audit.definitions import Labels, Opinion, Placement, beats, opinion_of, touched_sets, winner
+from majorcert.audit.check import Check, Difference
+from majorcert.audit.judgement import judged_anew
+from majorcert.audit.revote import Allowed, Network, Pictures, check_images, check_network, check_votes, comparable
 from majorcert.core.ballots import Ballots
 from majorcert.core.verdict import Verdict
-from majorcert.errors import EvidenceError
-
-METHODS = ("drs-margin", "drs-local", "majorcert-exact", "majorcert-paper")
-NOT_OF_VOTES = {"scores_one", "fragile"}
-"""What evidence says of the scores beside its votes, and what a verdict says of how it was made."""
-FLOAT32_EXCESS = 2e-5
-"""How much more a distance on record may be than new scores say, if both were computed in float32.
-
-A distance is off by no more than the scores moved, and is rounded down when it is kept. Between CPU, GPU, compiler and
-batch sizes, scores in float32 moved by 4.2e-6 at most (benchmarks/results/numerics-*.json); this is five times that.
-"""
+from majorcert.errors import DataError, EvidenceError
 
 
 @dataclass(frozen=True)
-class Difference:
-    """Something that is not as it should be."""
+class Audit:
+    """What came of it."""
 
-    what: str
-    expected: Any
-    found: Any
-    image: int | None = None
-    placement: Placement | None = None
+    checks: tuple[Check, ...]
+    rows: tuple[int, ...]
+    """of the verdict, that were judged anew"""
+    seed: int
+    """draws the same rows again"""
+    allowed: tuple[Allowed, ...]
+    """what was let pass as rounding, of each defender that voted anew"""
+    n_split: int | None
+    """images of the whole split, if they were given"""
 
-    def __str__(self) -> str:
-        where = ([] if self.image is None else [f"image {self.image}"]) + (
-            [] if self.placement is None else [f"placement {self.placement}"]
-        )
-        return f"{', '.join([*where, self.what])}: expected {self.expected}, found {self.found}"
+    @property
+    def differences(self) -> tuple[Difference, ...]:
+        return tuple(difference for check in self.checks for difference in check.differences)
 
-
-@dataclass(frozen=True)
-class Check:
-    """One kind of question: how often it was asked, and which answers were wrong."""
-
-    what: str
-    n: int
-    differences: tuple[Difference, ...]
+    @property
+    def n_changed(self) -> int:
+        """Ballots that differ from the new votes, and were let pass as rounding."""
+        return sum(each.n_changed for each in self.allowed)
 
 
 def verify(
-    verdict: Verdict, evidence: Sequence[Ballots], rows: Iterable[int], progress: Callable[[int], None] | None = None
-) -> list[Check]:
-    """Check a verdict against its evidence: where it says it comes from, every row in itself, and `rows` anew.
+    verdict: Verdict,
+    evidence: Sequence[Ballots],
+    *,
+    sample: int | None = 20,
+    seed: int | None = None,
+    images: Pictures | None = None,
+    defenders: Sequence[Network] = (),
+    near: float | None = None,
+    excess: float | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Audit:
+    """Check a verdict with a second, simple implementation of the definitions.
 
-    When the verdict is about other images than the evidence, nothing is derived anew.
+    >>> mc.verify(mc.Verdict.load("verdict.jsonl"), evidence, sample=None).differences
+    ()
+
+    Args:
+        evidence: what the verdict was made from, in the same order.
+        sample: so many images are judged anew, by lot; all for None.
+        seed: of the lot; by default nobody can know which rows will be looked at.
+        images: the data set that was voted on, to compare its fingerprint.
+        defenders: the networks that voted, one for each evidence, to let them vote anew on the sample.
+        near: a vote may differ whose score is this near to the threshold; by default what rounding explains.
+        excess: a recorded distance may be larger than the new scores say by so much; the same by default.
     """
-    _check_covered(verdict, evidence)
-    checks = [_provenance(verdict, evidence), _images(verdict, evidence)]
-    if checks[-1].differences:
-        return checks
-    height, width = evidence[0].image_size
-    n_tops, n_lefts = height - verdict.patch.height + 1, width - verdict.patch.width + 1
-    checks += [_placements(verdict, n_tops, n_lefts), _rows_in_themselves(verdict)]
-    found: dict[str, list[Difference]] = {name: [] for name in ("label", "certified", "by", "safe map", "witness")}
-    patch = verdict.patch.height, verdict.patch.width
-    touched = [touched_sets(str(each.provenance["strategy"]), each.image_size, patch) for each in evidence]
-    n_rows = 0
-    for row in rows:
-        votes = [ballots_of(each, row) for each in evidence]
-        fragile = [
-            fragile_of(each, row, tolerance_of(origin))
-            for each, origin in zip(evidence, verdict.defenders, strict=True)
-        ]
-        opinion = opinion_of(verdict.method, votes, touched, fragile, evidence[0].n_classes)
-        for name, differences in _compared(verdict, row, opinion).items():
-            found[name] += differences
-        n_rows += 1
-        if progress is not None:
-            progress(n_rows)
-    return checks + [Check(name, n_rows, tuple(differences)) for name, differences in found.items()]
+    if defenders and images is None:
+        raise DataError("networks are checked by voting on images anew; give the images too")
+    if defenders and len(defenders) != len(evidence):
+        raise EvidenceError(f"got {len(defenders)} networks and the evidence of {len(evidence)}")
+    seed = secrets.randbelow(2**31) if seed is None else seed
+    rows = sampled(len(verdict), sample, seed)
+    checks = judged_anew(verdict, evidence, rows, None if progress is None else lambda n: progress(n, len(rows)))
+    allowed: list[Allowed] = []
+    if images is not None:
+        checks.append(same_images := check_images(images, evidence))
+        for place, (network, each) in enumerate(zip(defenders, evidence, strict=False), start=1):
+            checks.append(check_network(place, network, each))
+            if not same_images.differences and comparable(network, each):
+                some = [row for row in rows if row < len(each)]
+                check, found = check_votes(network, each, images, some, near, excess)
+                checks.append(check)
+                allowed.append(found)
+    n_split = None if images is None else len(images)
+    return Audit(tuple(checks), tuple(rows), seed, tuple(allowed), n_split)
 
 
 def sampled(n_images: int, n: int | None, seed: int) -> list[int]:
     """Which rows to look at: `n` by lot, the same for the same seed; all for None."""
     return list(range(n_images)) if n is None else sorted(random.Random(seed).sample(range(n_images), min(n, n_images)))
-
-
-def ballots_of(evidence: Ballots, row: int) -> list[Labels]:
-    """The labels that each ablation of one image votes for."""
-    return [frozenset(label for label in ballot if label >= 0) for ballot in evidence.labels[row].tolist()]
-
-
-def tolerance_of(origin: Mapping[str, Any]) -> float | None:
-    """How far the verdict says the scores of a defender may move; None if they may not."""
-    tolerance = origin.get("fragile")
-    if tolerance is None or (type(tolerance) in (int, float) and 0 <= tolerance < float("inf")):
-        return tolerance
-    raise EvidenceError(f"the verdict's 'fragile' is a number of 0 or more, got {tolerance!r}; certify again")
-
-
-def fragile_of(evidence: Ballots, row: int, tolerance: float | None) -> frozenset[int]:
-    """The ablations of one image whose ballot can change when every score moves by up to the tolerance."""
-    if tolerance is None or evidence.distance is None:
-        return frozenset()
-    return frozenset(number for number, far in enumerate(evidence.distance[row].tolist()) if not far > tolerance)
-
-
-def distance_of(scores: Sequence[float], threshold: float | None) -> float:
-    """How far all scores of a view may move before its ballot can change: any to the threshold, or the best two."""
-    if threshold is None:
-        second, best = sorted(scores)[-2:]
-        return (best - second) / 2
-    return min(abs(score - threshold) for score in scores)
-
-
-def check_ballots(
-    evidence: Ballots, rows: Sequence[int], scores: Any, threshold: float | None, near: float, excess: float
-) -> tuple[Check, int]:
-    """Compare recorded ballots with (rows, ablations, classes) scores; also how many differ by rounding alone.
-
-    That is so where all labels in question are within `near` of the threshold, or of the top score where that decides;
-    there a ballot has one label. The threshold is the number that the scores were compared with. A recorded distance
-    may be more than the scores say by no more than `excess`, and that of a ballot that differs no more than `excess` in
-    all; less is no fault, it only makes more ballots fragile.
-    """
-    differences, n_near, n_ballots = [], 0, 0
-    for row, views in zip(rows, scores.tolist(), strict=True):
-        wrong: list[tuple[str, Any, Any]] = []
-        kept = [0.0] * len(views) if evidence.distance is None else evidence.distance[row].tolist()
-        for number, (recorded, far, view) in enumerate(zip(ballots_of(evidence, row), kept, views, strict=True)):
-            edge = max(view) if threshold is None else threshold
-            said = frozenset(label for label, score in enumerate(view) if score >= edge)
-            said = frozenset([min(said)]) if threshold is None else said
-            most = excess + (distance_of(view, threshold) if said == recorded else 0.0)
-            n_ballots += 1
-            unfit = threshold is None and len(recorded) != 1  # the top label alone is one label, whatever the scores
-            if unfit or not all(abs(view[label] - edge) <= near for label in said ^ recorded):
-                wrong.append((f"the ballot of ablation {number}", sorted(said), sorted(recorded)))
-            elif far > most:
-                wrong.append((f"the distance of ablation {number}", f"at most {most:.4g}", far))
-            else:
-                n_near += said != recorded
-        if wrong:
-            what, expected, found = wrong[0]
-            more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
-            what = f"{what}{more} of {evidence.provenance['strategy']}"
-            differences.append(Difference(what, expected, found, image=int(evidence.images[row])))
-    return Check(f"ballots of {evidence.provenance['strategy']}", n_ballots, tuple(differences)), n_near
-
-
-def _check_covered(verdict: Verdict, evidence: Sequence[Ballots]) -> None:
-    """Refuse what cannot be checked here at all."""
-    if not all(isinstance(origin, Mapping) for origin in verdict.defenders):
-        raise EvidenceError("the verdict does not say where its defenders come from; expected a record of each")
-    masked = any("mask" in origin for origin in verdict.defenders)
-    if verdict.method not in METHODS or masked:
-        what = "defenders that mask (PatchGuard)" if masked else f"the method {verdict.method!r}"
-        raise EvidenceError(f"verify does not cover {what}; it covers ballots judged by {', '.join(METHODS)}")
-    if len(evidence) != len(verdict.defenders) or (verdict.method.startswith("drs") and len(evidence) != 1):
-        raise EvidenceError(
-            f"this {verdict.method} verdict is of {len(verdict.defenders)} defenders, got {len(evidence)} evidence "
-            "stores; give those that it was made from, in the same order"
-        )
-    for place, other in enumerate(evidence[1:], start=2):
-        if (other.image_size, other.n_classes) != (evidence[0].image_size, evidence[0].n_classes):
-            raise EvidenceError(f"evidence stores 1 and {place} differ in image size or classes, so are no ensemble")
-    for place, (origin, each) in enumerate(zip(verdict.defenders, evidence, strict=True), start=1):
-        if tolerance_of(origin) is not None and each.distance is None:
-            raise EvidenceError(
-                f"the verdict treats ballots as fragile, but evidence {place} was recorded without distances; give the "
-                "stores that it was made from"
-            )
-    height, width = evidence[0].image_size
-    if verdict.patch.height > height or verdict.patch.width > width:
-        raise EvidenceError(f"a {verdict.patch} patch does not fit in a {height}x{width} image; is it this evidence?")
-
-
-def _provenance(verdict: Verdict, evidence: Sequence[Ballots]) -> Check:
-    """Does the verdict say of each defender what its evidence says, and were all shown the same images?"""
-    differences = []
-    for place, (claimed, each) in enumerate(zip(verdict.defenders, evidence, strict=True), start=1):
-        for key in sorted({*claimed, *each.provenance} - NOT_OF_VOTES):
-            expected, found = each.provenance.get(key), claimed.get(key)
-            if expected != found:
-                differences.append(Difference(f"{key} of defender {place}", expected, found))
-        others = [other.provenance.get("images_sha256") for other in evidence[:place]]
-        hashes = [sha256 for sha256 in others if sha256 is not None]
-        if others[-1] is not None and others[-1] != hashes[0]:
-            differences.append(
-                Difference(f"images_sha256 of evidence {place}, as of those before", hashes[0], others[-1])
-            )
-    return Check("provenance", len(evidence), tuple(differences))
-
-
-def _images(verdict: Verdict, evidence: Sequence[Ballots]) -> Check:
-    """Is the verdict about just the images that each store holds votes on?"""
-    differences = []
-    claimed = verdict.images.tolist()
-    for place, each in enumerate(evidence, start=1):
-        voted = each.images.tolist()
-        if len(voted) != len(claimed):
-            differences.append(Difference(f"number of images of evidence {place}", len(voted), len(claimed)))
-        elif voted != claimed:
-            row = next(row for row, (a, b) in enumerate(zip(voted, claimed, strict=True)) if a != b)
-            differences.append(Difference(f"image in row {row}, as in evidence {place}", voted[row], claimed[row]))
-    return Check("images", len(claimed), tuple(differences))
-
-
-def _placements(verdict: Verdict, n_tops: int, n_lefts: int) -> Check:
-    """Does the safe map have every placement of the patch, and no other?"""
-    expected = None if verdict.method == "drs-margin" else (n_tops, n_lefts)
-    found = None if verdict.safe is None else verdict.safe.shape[1:]
-    wrong = () if found == expected else (Difference("rows and columns of placements", expected, found),)
-    return Check("placements", 0 if expected is None else n_tops * n_lefts, wrong)
-
-
-def _rows_in_themselves(verdict: Verdict) -> Check:
-    """Is each image certified iff it is safe everywhere, by some argument, and else with a witness?"""
-    differences = []
-    for row in range(len(verdict)):
-        certified, image = bool(verdict.certified[row]), int(verdict.images[row])
-        if bool(verdict.by[row]) != certified:
-            expected = "an argument" if certified else "none, as it is not certified"
-            differences.append(Difference("by", expected, repr(str(verdict.by[row])), image))
-        if verdict.safe is None:
-            continue
-        if all(map(all, verdict.safe[row].tolist())) != certified:
-            differences.append(Difference("certified, by its own safe map", not certified, certified, image))
-        if (verdict.witness(row) is None) != certified:
-            expected, found = ("none", "a witness") if certified else ("a witness", "none")
-            differences.append(Difference("witness", expected, found, image))
-    return Check("rows in themselves", len(verdict), tuple(differences))
-
-
-def _compared(verdict: Verdict, row: int, opinion: Opinion) -> dict[str, list[Difference]]:
-    """What the verdict says otherwise of one image."""
-    image = int(verdict.images[row])
-    facts = {
-        "label": (opinion.predicted, int(verdict.predicted[row])),
-        "certified": (opinion.certified, bool(verdict.certified[row])),
-        "by": (opinion.by, str(verdict.by[row])),
-    }
-    found = {name: [Difference(name, *pair, image)] for name, pair in facts.items() if pair[0] != pair[1]}
-    if verdict.safe is not None and opinion.safe:
-        n_tops, n_lefts = verdict.safe.shape[1:]
-        claimed = {(top, left): bool(verdict.safe[row, top, left]) for top in range(n_tops) for left in range(n_lefts)}
-        wrong = [where for where, safe in opinion.safe.items() if claimed.get(where) != safe]
-        if wrong:
-            what = "safe" + (f" (and at {len(wrong) - 1} more placements)" if len(wrong) > 1 else "")
-            said = claimed.get(wrong[0], "no such placement")
-            found["safe map"] = [Difference(what, opinion.safe[wrong[0]], said, image, wrong[0])]
-        found["witness"] = _witness_faults(verdict, row, opinion)
-    return found
-
-
-def _witness_faults(verdict: Verdict, row: int, opinion: Opinion) -> list[Difference]:
-    """Is the witness true: the first unsafe placement, labels in reach there, whose plurality is another label?"""
-    witness, image = verdict.witness(row), int(verdict.images[row])
-    first = next((where for where, safe in opinion.safe.items() if not safe), None)
-    if witness is None or first is None:
-        same = witness is None and first is None
-        return [] if same else [Difference("placement of the witness", first, witness and witness.placement, image)]
-    where, forced = witness.placement, witness.forced
-    if where != first:
-        return [Difference("placement of the witness", first, where, image)]
-    reaches = opinion.reaches[where]
-    if len(forced) != len(reaches) or not all(isinstance(label, int) for label in forced):
-        return [Difference("forced labels", f"a label of each of {len(reaches)} defenders", forced, image, where)]
-    faults = [
-        Difference(f"label forced on defender {place}", f"one of {sorted(reach)}", label, image, where)
-        for place, (label, reach) in enumerate(zip(forced, reaches, strict=True), start=1)
-        if label not in reach
-    ]
-    votes = Counter(forced)
-    if winner(votes) == opinion.predicted:
-        faults.append(Difference("plurality of the forced labels", "another label", opinion.predicted, image, where))
-    clean, rival = opinion.predicted, witness.rival
-    if rival == clean or not beats(rival, votes[rival], clean, votes[clean]):
-        faults.append(Difference("rival", f"a label that beats {clean} among {list(forced)}", rival, image, where))
-    return faults

@@ -130,6 +130,17 @@ class Defender:
             "network_sha256": None if self.card is None else self.card.network_sha256,
         }
 
+    def facts(self) -> dict[str, Any]:
+        """What evidence says of this defender, as plain JSON."""
+        return {
+            "strategy": str(self.strategy),
+            "image_size": list(self.image_size),
+            "n_classes": len(self.class_names),
+            "class_names": list(self.class_names),
+            **self.voter.facts(),
+            **self.fingerprints(),
+        }
+
     def scores(self, images: Images) -> npt.NDArray[np.float32]:
         """(images, ablations, classes) the probabilities that the network gives to each view."""
         return self._cast(self._tensor(images), "scores")[0]

@@ -1,0 +1,203 @@
+"""A verdict judged anew: what it says against its evidence, and against the definitions (`definitions.py`).
+
+Nothing is shared with the code that certifies, except the readers of the two files.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from majorcert.audit.check import Check, Difference
+from majorcert.audit.definitions import Labels, Opinion, beats, opinion_of, touched_sets, winner
+from majorcert.core.ballots import Ballots
+from majorcert.core.verdict import Verdict
+from majorcert.errors import EvidenceError
+
+METHODS = ("drs-margin", "drs-local", "majorcert-exact", "majorcert-paper")
+NOT_OF_VOTES = {"scores_one", "fragile"}
+"""What evidence says of the scores beside its votes, and what a verdict says of how it was made."""
+
+
+def judged_anew(
+    verdict: Verdict, evidence: Sequence[Ballots], rows: Iterable[int], progress: Callable[[int], None] | None = None
+) -> list[Check]:
+    """Check a verdict against its evidence: where it says it comes from, every row in itself, and `rows` anew.
+
+    When the verdict is about other images than the evidence, nothing is derived anew.
+    """
+    _check_covered(verdict, evidence)
+    checks = [_provenance(verdict, evidence), _images(verdict, evidence)]
+    if checks[-1].differences:
+        return checks
+    height, width = evidence[0].image_size
+    n_tops, n_lefts = height - verdict.patch.height + 1, width - verdict.patch.width + 1
+    checks += [_placements(verdict, n_tops, n_lefts), _rows_in_themselves(verdict)]
+    found: dict[str, list[Difference]] = {name: [] for name in ("label", "certified", "by", "safe map", "witness")}
+    patch = verdict.patch.height, verdict.patch.width
+    touched = [touched_sets(str(each.provenance["strategy"]), each.image_size, patch) for each in evidence]
+    n_rows = 0
+    for row in rows:
+        votes = [ballots_of(each, row) for each in evidence]
+        fragile = [
+            fragile_of(each, row, tolerance_of(origin))
+            for each, origin in zip(evidence, verdict.defenders, strict=True)
+        ]
+        opinion = opinion_of(verdict.method, votes, touched, fragile, evidence[0].n_classes)
+        for name, differences in _compared(verdict, row, opinion).items():
+            found[name] += differences
+        n_rows += 1
+        if progress is not None:
+            progress(n_rows)
+    return checks + [Check(name, n_rows, tuple(differences)) for name, differences in found.items()]
+
+
+def ballots_of(evidence: Ballots, row: int) -> list[Labels]:
+    """The labels that each ablation of one image votes for."""
+    return [frozenset(label for label in ballot if label >= 0) for ballot in evidence.labels[row].tolist()]
+
+
+def tolerance_of(origin: Mapping[str, Any]) -> float | None:
+    """How far the verdict says the scores of a defender may move; None if they may not."""
+    tolerance = origin.get("fragile")
+    if tolerance is None or (type(tolerance) in (int, float) and 0 <= tolerance < float("inf")):
+        return tolerance
+    raise EvidenceError(f"the verdict's 'fragile' is a number of 0 or more, got {tolerance!r}; certify again")
+
+
+def fragile_of(evidence: Ballots, row: int, tolerance: float | None) -> frozenset[int]:
+    """The ablations of one image whose ballot can change when every score moves by up to the tolerance."""
+    if tolerance is None or evidence.distance is None:
+        return frozenset()
+    return frozenset(number for number, far in enumerate(evidence.distance[row].tolist()) if not far > tolerance)
+
+
+def _check_covered(verdict: Verdict, evidence: Sequence[Ballots]) -> None:
+    """Refuse what cannot be checked here at all."""
+    if not all(isinstance(origin, Mapping) for origin in verdict.defenders):
+        raise EvidenceError("the verdict does not say where its defenders come from; expected a record of each")
+    masked = any("mask" in origin for origin in verdict.defenders)
+    if verdict.method not in METHODS or masked:
+        what = "defenders that mask (PatchGuard)" if masked else f"the method {verdict.method!r}"
+        raise EvidenceError(f"verify does not cover {what}; it covers ballots judged by {', '.join(METHODS)}")
+    if len(evidence) != len(verdict.defenders) or (verdict.method.startswith("drs") and len(evidence) != 1):
+        raise EvidenceError(
+            f"this {verdict.method} verdict is of {len(verdict.defenders)} defenders, got {len(evidence)} evidence "
+            "stores; give those that it was made from, in the same order"
+        )
+    for place, other in enumerate(evidence[1:], start=2):
+        if (other.image_size, other.n_classes) != (evidence[0].image_size, evidence[0].n_classes):
+            raise EvidenceError(f"evidence stores 1 and {place} differ in image size or classes, so are no ensemble")
+    for place, (origin, each) in enumerate(zip(verdict.defenders, evidence, strict=True), start=1):
+        if tolerance_of(origin) is not None and each.distance is None:
+            raise EvidenceError(
+                f"the verdict treats ballots as fragile, but evidence {place} was recorded without distances; give the "
+                "stores that it was made from"
+            )
+    height, width = evidence[0].image_size
+    if verdict.patch.height > height or verdict.patch.width > width:
+        raise EvidenceError(f"a {verdict.patch} patch does not fit in a {height}x{width} image; is it this evidence?")
+
+
+def _provenance(verdict: Verdict, evidence: Sequence[Ballots]) -> Check:
+    """Does the verdict say of each defender what its evidence says, and were all shown the same images?"""
+    differences = []
+    for place, (claimed, each) in enumerate(zip(verdict.defenders, evidence, strict=True), start=1):
+        for key in sorted({*claimed, *each.provenance} - NOT_OF_VOTES):
+            expected, found = each.provenance.get(key), claimed.get(key)
+            if expected != found:
+                differences.append(Difference(f"{key} of defender {place}", expected, found))
+        others = [other.provenance.get("images_sha256") for other in evidence[:place]]
+        hashes = [sha256 for sha256 in others if sha256 is not None]
+        if others[-1] is not None and others[-1] != hashes[0]:
+            differences.append(
+                Difference(f"images_sha256 of evidence {place}, as of those before", hashes[0], others[-1])
+            )
+    return Check("provenance", len(evidence), tuple(differences))
+
+
+def _images(verdict: Verdict, evidence: Sequence[Ballots]) -> Check:
+    """Is the verdict about just the images that each store holds votes on?"""
+    differences = []
+    claimed = verdict.images.tolist()
+    for place, each in enumerate(evidence, start=1):
+        voted = each.images.tolist()
+        if len(voted) != len(claimed):
+            differences.append(Difference(f"number of images of evidence {place}", len(voted), len(claimed)))
+        elif voted != claimed:
+            row = next(row for row, (a, b) in enumerate(zip(voted, claimed, strict=True)) if a != b)
+            differences.append(Difference(f"image in row {row}, as in evidence {place}", voted[row], claimed[row]))
+    return Check("images", len(claimed), tuple(differences))
+
+
+def _placements(verdict: Verdict, n_tops: int, n_lefts: int) -> Check:
+    """Does the safe map have every placement of the patch, and no other?"""
+    expected = None if verdict.method == "drs-margin" else (n_tops, n_lefts)
+    found = None if verdict.safe is None else verdict.safe.shape[1:]
+    wrong = () if found == expected else (Difference("rows and columns of placements", expected, found),)
+    return Check("placements", 0 if expected is None else n_tops * n_lefts, wrong)
+
+
+def _rows_in_themselves(verdict: Verdict) -> Check:
+    """Is each image certified iff it is safe everywhere, by some argument, and else with a witness?"""
+    differences = []
+    for row in range(len(verdict)):
+        certified, image = bool(verdict.certified[row]), int(verdict.images[row])
+        if bool(verdict.by[row]) != certified:
+            expected = "an argument" if certified else "none, as it is not certified"
+            differences.append(Difference("by", expected, repr(str(verdict.by[row])), image))
+        if verdict.safe is None:
+            continue
+        if all(map(all, verdict.safe[row].tolist())) != certified:
+            differences.append(Difference("certified, by its own safe map", not certified, certified, image))
+        if (verdict.witness(row) is None) != certified:
+            expected, found = ("none", "a witness") if certified else ("a witness", "none")
+            differences.append(Difference("witness", expected, found, image))
+    return Check("rows in themselves", len(verdict), tuple(differences))
+
+
+def _compared(verdict: Verdict, row: int, opinion: Opinion) -> dict[str, list[Difference]]:
+    """What the verdict says otherwise of one image."""
+    image = int(verdict.images[row])
+    facts = {
+        "label": (opinion.predicted, int(verdict.predicted[row])),
+        "certified": (opinion.certified, bool(verdict.certified[row])),
+        "by": (opinion.by, str(verdict.by[row])),
+    }
+    found = {name: [Difference(name, *pair, image)] for name, pair in facts.items() if pair[0] != pair[1]}
+    if verdict.safe is not None and opinion.safe:
+        n_tops, n_lefts = verdict.safe.shape[1:]
+        claimed = {(top, left): bool(verdict.safe[row, top, left]) for top in range(n_tops) for left in range(n_lefts)}
+        wrong = [where for where, safe in opinion.safe.items() if claimed.get(where) != safe]
+        if wrong:
+            what = "safe" + (f" (and at {len(wrong) - 1} more placements)" if len(wrong) > 1 else "")
+            said = claimed.get(wrong[0], "no such placement")
+            found["safe map"] = [Difference(what, opinion.safe[wrong[0]], said, image, wrong[0])]
+        found["witness"] = _witness_faults(verdict, row, opinion)
+    return found
+
+
+def _witness_faults(verdict: Verdict, row: int, opinion: Opinion) -> list[Difference]:
+    """Is the witness true: the first unsafe placement, labels in reach there, whose plurality is another label?"""
+    witness, image = verdict.witness(row), int(verdict.images[row])
+    first = next((where for where, safe in opinion.safe.items() if not safe), None)
+    if witness is None or first is None:
+        same = witness is None and first is None
+        return [] if same else [Difference("placement of the witness", first, witness and witness.placement, image)]
+    where, forced = witness.placement, witness.forced
+    if where != first:
+        return [Difference("placement of the witness", first, where, image)]
+    reaches = opinion.reaches[where]
+    if len(forced) != len(reaches) or not all(isinstance(label, int) for label in forced):
+        return [Difference("forced labels", f"a label of each of {len(reaches)} defenders", forced, image, where)]
+    faults = [
+        Difference(f"label forced on defender {place}", f"one of {sorted(reach)}", label, image, where)
+        for place, (label, reach) in enumerate(zip(forced, reaches, strict=True), start=1)
+        if label not in reach
+    ]
+    votes = Counter(forced)
+    if winner(votes) == opinion.predicted:
+        faults.append(Difference("plurality of the forced labels", "another label", opinion.predicted, image, where))
+    clean, rival = opinion.predicted, witness.rival
+    if rival == clean or not beats(rival, votes[rival], clean, votes[clean]):
+        faults.append(Difference("rival", f"a label that beats {clean} among {list(forced)}", rival, image, where))
+    return faults

@@ -1,0 +1,177 @@
+"""New votes beside recorded ones: are these the images and the networks on record, and do they still vote so?
+
+Networks and images come as they are; nothing here imports them.
+"""
+
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from majorcert.audit.check import Check, Difference
+from majorcert.audit.judgement import ballots_of
+from majorcert.core.ballots import Ballots
+
+FLOAT32_MOVES = 2e-5
+"""How far scores may move if both votes were computed in float32.
+
+Between CPU, GPU, compiler and batch sizes, scores in float32 moved by 4.2e-6 at most
+(benchmarks/results/numerics-*.json); this is five times that.
+"""
+BFLOAT16_MOVES = 0.01, 0.07
+"""The same for bfloat16 on the same kind of device (0.0092 was measured), and otherwise (0.063 was)."""
+RECENT = ("network_sha256",)
+"""What older evidence does not say."""
+
+
+class Pictures(Protocol):
+    """A data set: images with their fingerprint."""
+
+    images: Any
+    image_size: tuple[int, int]
+
+    def __len__(self) -> int: ...
+
+    def sha256(self) -> str: ...
+
+    def subset(self, indices: Any) -> "Pictures": ...
+
+
+class Network(Protocol):
+    """A defender: what it is, and its scores."""
+
+    strategy: Any
+    threshold: float | None
+    image_size: tuple[int, int]
+    class_names: tuple[str, ...]
+
+    def facts(self) -> Mapping[str, Any]: ...
+
+    def scores(self, images: Any) -> Any: ...
+
+
+@dataclass(frozen=True)
+class Allowed:
+    """What was let pass as rounding in the new votes of one defender."""
+
+    who: str
+    near: float
+    """a label may differ whose score is this near to the threshold"""
+    excess: float
+    """a distance on record may be larger than the new scores say by so much"""
+    n_changed: int
+    """ballots that differ, all of them within `near`"""
+    n_ballots: int
+
+
+def check_images(pictures: Pictures, evidence: Sequence[Ballots]) -> Check:
+    """Are these the images that were voted on?"""
+    voted = sorted({int(image) for each in evidence for image in each.images})
+    strange = [image for image in voted if not 0 <= image < len(pictures)]
+    # Evidence of a part of a split names the images of that part alone.
+    hashes = [*([pictures.subset(voted).sha256()] if voted and not strange else []), pictures.sha256()]
+    differences = [
+        Difference(f"images_sha256 of evidence {place}", hashes[0], each.provenance.get("images_sha256"))
+        for place, each in enumerate(evidence, start=1)
+        if each.provenance.get("images_sha256") not in hashes
+    ]
+    if strange:
+        what = f"image that was voted on (and {len(strange) - 1} more)"
+        differences.append(Difference(what, f"one of {len(pictures)}, from 0 on", strange[0]))
+    if pictures.image_size != evidence[0].image_size:
+        differences.append(Difference("size of the images", evidence[0].image_size, pictures.image_size))
+    return Check("hash of the images", len(evidence), tuple(differences))
+
+
+def check_network(place: int, network: Network, evidence: Ballots) -> Check:
+    """Are the weights and the settings of the network those on record?"""
+    found = network.facts()
+    keys = ("weights_sha256", "network_sha256", "strategy", "view", "threshold", "image_size", "n_classes")
+    differences = [
+        Difference(f"{key} of evidence {place}, as of its network", found[key], evidence.provenance.get(key))
+        for key in (*keys, "class_names")
+        if evidence.provenance.get(key, found[key] if key in RECENT else None) != found[key]
+    ]
+    return Check(f"weights of {evidence.strategy}", len(keys) + 1, tuple(differences))
+
+
+def comparable(network: Network, evidence: Ballots) -> bool:
+    """Can the network's votes be laid beside the recorded ones?"""
+    ours = str(network.strategy), network.image_size, len(network.class_names)
+    return ours == (str(evidence.strategy), evidence.image_size, evidence.n_classes)
+
+
+def rounding(network: Network, evidence: Ballots) -> float:
+    """How far rounding explains that scores moved: by the precision and the device on record and of the new votes."""
+    now, then = network.facts(), evidence.provenance
+    if now["precision"] == then.get("precision") == "float32":
+        return FLOAT32_MOVES
+    same = all(now[key] == then.get(key) for key in ("precision", "device", "compiled"))
+    return BFLOAT16_MOVES[0 if same else 1]
+
+
+def check_votes(
+    network: Network,
+    evidence: Ballots,
+    pictures: Pictures,
+    rows: Sequence[int],
+    near: float | None = None,
+    excess: float | None = None,
+) -> tuple[Check, Allowed]:
+    """Vote anew on the images in these rows of the evidence, and compare.
+
+    Args:
+        near, excess: as in `Allowed`; by default what rounding explains; in float32 never more of `excess` than that.
+    """
+    expected = rounding(network, evidence)
+    near = expected if near is None else near
+    if excess is None:
+        excess = min(near, expected) if expected == FLOAT32_MOVES else near
+    scores = network.scores(pictures.images[evidence.images[rows]])
+    # Scores are float32, and were compared with the threshold as float32.
+    edge = None if network.threshold is None else struct.unpack("f", struct.pack("f", network.threshold))[0]
+    check, n_changed = check_ballots(evidence, rows, scores, edge, near, excess)
+    return check, Allowed(str(evidence.strategy), near, excess, n_changed, check.n)
+
+
+def distance_of(scores: Sequence[float], threshold: float | None) -> float:
+    """How far all scores of a view may move before its ballot can change: any to the threshold, or the best two."""
+    if threshold is None:
+        second, best = sorted(scores)[-2:]
+        return (best - second) / 2
+    return min(abs(score - threshold) for score in scores)
+
+
+def check_ballots(
+    evidence: Ballots, rows: Sequence[int], scores: Any, threshold: float | None, near: float, excess: float
+) -> tuple[Check, int]:
+    """Compare recorded ballots with (rows, ablations, classes) scores; also how many differ by rounding alone.
+
+    That is so where all labels in question are within `near` of the threshold, or of the top score where that decides;
+    there a ballot has one label. The threshold is the number that the scores were compared with. A recorded distance
+    may be more than the scores say by no more than `excess`, and that of a ballot that differs no more than `excess` in
+    all; less is no fault, it only makes more ballots fragile.
+    """
+    differences, n_near, n_ballots = [], 0, 0
+    for row, views in zip(rows, scores.tolist(), strict=True):
+        wrong: list[tuple[str, Any, Any]] = []
+        kept = [0.0] * len(views) if evidence.distance is None else evidence.distance[row].tolist()
+        for number, (recorded, far, view) in enumerate(zip(ballots_of(evidence, row), kept, views, strict=True)):
+            edge = max(view) if threshold is None else threshold
+            said = frozenset(label for label, score in enumerate(view) if score >= edge)
+            said = frozenset([min(said)]) if threshold is None else said
+            most = excess + (distance_of(view, threshold) if said == recorded else 0.0)
+            n_ballots += 1
+            unfit = threshold is None and len(recorded) != 1  # the top label alone is one label, whatever the scores
+            if unfit or not all(abs(view[label] - edge) <= near for label in said ^ recorded):
+                wrong.append((f"the ballot of ablation {number}", sorted(said), sorted(recorded)))
+            elif far > most:
+                wrong.append((f"the distance of ablation {number}", f"at most {most:.4g}", far))
+            else:
+                n_near += said != recorded
+        if wrong:
+            what, expected, found = wrong[0]
+            more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
+            what = f"{what}{more} of {evidence.provenance['strategy']}"
+            differences.append(Difference(what, expected, found, image=int(evidence.images[row])))
+    return Check(f"ballots of {evidence.provenance['strategy']}", n_ballots, tuple(differences)), n_near

@@ -1,0 +1,57 @@
+"""The networks and the images that are said to have voted: found by what evidence says of them, and loaded as then."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from majorcert.core.reach import Evidence
+from majorcert.errors import EvidenceError
+from majorcert.nets.card import Card
+from majorcert.nets.data import Dataset, load
+from majorcert.nets.defender import Defender
+from majorcert.nets.ensemble_file import member_folders, resolved
+from majorcert.nets.voter import PRECISIONS
+
+
+def recorded_defenders(
+    runs: Sequence[str | Path], evidence: Sequence[Evidence], *, device: str = "cpu", precision: str | None = None
+) -> list[Defender]:
+    """The defender of each evidence, in the precision in which it voted, and compiled if it was."""
+    folders = [folder for run in runs for folder in member_folders(resolved(run))]
+    if len(folders) != len(evidence):
+        raise EvidenceError(f"got the weights of {len(folders)} defenders and the evidence of {len(evidence)}")
+    found = []
+    for folder, each in zip(_paired(folders, evidence), evidence, strict=True):
+        recorded = each.provenance.get("precision")
+        kind: Any = precision or (recorded if recorded in PRECISIONS else None)
+        compiled = each.provenance.get("compiled") is True
+        found.append(Defender.load(folder, device=device, precision=kind, compiled=compiled))
+    return found
+
+
+def recorded_images(spec: str, evidence: Evidence, *, split: str | None = None, **options: Any) -> Dataset:
+    """The split of a data set that was voted on, in the size on record; whether it is the same is for others to say.
+
+    Args:
+        split: if it is not the one on record.
+        options: as for `nets.data.load`.
+    """
+    part: Any = split or evidence.provenance.get("split", "test")
+    return load(spec, part, image_size=evidence.image_size, **options)
+
+
+def _paired(folders: Sequence[Path], evidence: Sequence[Evidence]) -> list[Path]:
+    """The folders in the order of the evidence: by the fingerprint of the weights, then by strategy, then as given."""
+    rules: list[Callable[[Card, Evidence], bool]] = [
+        lambda card, each: card.weights_sha256 == each.provenance.get("weights_sha256"),
+        lambda card, each: str(card.strategy) == each.provenance.get("strategy"),
+        lambda card, each: True,
+    ]
+    left, found = [(folder, Card.read(folder)) for folder in folders], dict[int, Path]()
+    for fits in rules:
+        for place, each in enumerate(evidence):
+            fitting = [pair for pair in left if place not in found and fits(pair[1], each)]
+            if fitting:
+                found[place] = fitting[0][0]
+                left.remove(fitting[0])
+    return [found[place] for place in range(len(evidence))]
