@@ -128,7 +128,8 @@ def on_cpu(cases: Sequence[tuple[str, int, int]], repeats: int, width: int, fold
         n_views = n_images * mc.strategy(some).n_ablations(SIZE)
         works: dict[str, Callable[[], object]] = {}
         for view in VIEWS:
-            found = replace(voter(some, view, width), tile=voter(spec, view, width).tile)
+            found = voter(some, view, width)
+            found = replace(found, scorer=replace(found.scorer, tile=voter(spec, view, width).scorer.tile))
             model, batches = network(view, width)[0], prebuilt(found, data)
             works |= {
                 f"bare {view}": partial(bare, model, batches),

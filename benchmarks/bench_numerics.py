@@ -25,7 +25,7 @@ from rich.table import Table
 import majorcert as mc
 from majorcert.core.plurality import plurality_of_labels
 from majorcert.nets.data import load
-from majorcert.nets.voter import Precision, Voter, check_finite
+from majorcert.nets.voter import Precision, Voter, checked
 
 TOLERANCES = (1e-3, 1e-2)
 IMAGES_AT_ONCE = 64
@@ -103,7 +103,7 @@ def voted(ensemble: str, images: torch.Tensor, way: SetUp) -> list[Voted]:
     torch.set_num_threads(way.threads)
     try:
         for defender in mc.Ensemble.load(ensemble, **options).defenders:
-            voter = defender.voter if way.tile is None else replace(defender.voter, tile=way.tile)
+            voter = defender.voter if way.tile is None else with_tile(defender.voter, way.tile)
             scores = np.concatenate(list(_scores(voter, images)))
             about: dict[str, Any] = {"strategy": defender.strategy, "image_size": defender.image_size}
             ballots = mc.Ballots.from_scores(scores, threshold=defender.threshold, **about)
@@ -113,9 +113,13 @@ def voted(ensemble: str, images: torch.Tensor, way: SetUp) -> list[Voted]:
     return found
 
 
+def with_tile(voter: Voter, tile: int) -> Voter:
+    return replace(voter, scorer=replace(voter.scorer, tile=tile))
+
+
 def _scores(voter: Voter, images: torch.Tensor) -> Iterator[npt.NDArray[np.float32]]:
     for some in images.split(IMAGES_AT_ONCE):  # type: ignore[no-untyped-call]
-        scores = check_finite(voter.vote(some, keep_scores=True)).scores
+        scores = checked(voter.vote(some, keep_scores=True)).scores
         assert scores is not None
         yield scores.cpu().numpy()
 

@@ -10,7 +10,7 @@ import majorcert as mc
 from majorcert.core.distance import LEAST, MOST, distance_of, rounded_down
 from majorcert.core.threshold import votes_from_scores
 from majorcert.defences.patchguard import patchguard
-from majorcert.nets import threshold as on_device
+from majorcert.nets import tensor_votes as on_device
 from majorcert.reports.contents import Contents
 
 COLUMNS = {"strategy": "columns:2", "image_size": (4, 4)}

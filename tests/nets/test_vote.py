@@ -22,10 +22,11 @@ from majorcert.errors import BallotsError, DataError, ModelError, StoreError
 from majorcert.files.store import Store
 from majorcert.nets.data import Dataset
 from majorcert.nets.models import ModelConfig, build
-from majorcert.nets.threshold import most_votes, votes_of
+from majorcert.nets.scorer import cpu_tile
+from majorcert.nets.tensor_votes import most_votes, votes_of
 from majorcert.nets.views import in_channels
 from majorcert.nets.vote import Progress, vote
-from majorcert.nets.voter import Voter, cpu_tile
+from majorcert.nets.voter import Voter
 
 torch.set_num_threads(1)
 N_CLASSES = 5
@@ -96,7 +97,7 @@ def test_scores_do_not_depend_on_the_batch_size_on_a_cpu() -> None:
     expected = voter().vote(images, keep_scores=True).scores
     for batch_size in (1, 7, 1000):
         found = voter(batch_size=batch_size)
-        assert found.tile == 32
+        assert found.scorer.tile == 32
         assert torch.equal(found.vote(images, keep_scores=True).scores, expected)  # type: ignore[arg-type]
 
 
@@ -302,7 +303,8 @@ def test_another_run_may_not_go_on_with_a_store(tmp_path: Path) -> None:
 
 def test_a_network_that_gives_no_numbers_is_refused(tmp_path: Path) -> None:
     def broken(views: torch.Tensor) -> torch.Tensor:
-        return torch.full((len(views), N_CLASSES), math.nan if len(views) == 32 else 0.0)
+        dark = (views[:, 0] == 7 / 255).any(dim=2).any(dim=1)
+        return torch.where(dark[:, None], math.nan, 0.0).expand(-1, N_CLASSES)
 
     found = Voter.of(broken, mc.Columns(3), "crop", 0.3, image_size=(10, 8), channels=3)
     with pytest.raises(ModelError, match="not finite"):
@@ -336,8 +338,9 @@ def test_cuda_where_there_is_none_is_refused() -> None:
 def test_a_store_is_not_continued_by_a_compiled_network(tmp_path: Path) -> None:
     """A compiled network rounds differently, and the store would be a mixture."""
     vote(voter(), pictures(4), tmp_path / "e.zarr", rank=0, world_size=2, chunk=2)
+    compiled = replace(voter(), scorer=replace(voter().scorer, compiled=True))
     with pytest.raises(StoreError, match=r"holds other evidence .differs in compiled.;"):
-        vote(replace(voter(), compiled=True), pictures(4), tmp_path / "e.zarr", rank=1, world_size=2, chunk=2)
+        vote(compiled, pictures(4), tmp_path / "e.zarr", rank=1, world_size=2, chunk=2)
 
 
 def test_reduced_precision_is_recorded_and_close() -> None:

@@ -32,9 +32,10 @@ from majorcert.nets.data import Dataset
 from majorcert.nets.ensemble_file import member_folders, member_names, resolved, write_members
 from majorcert.nets.images import Images, as_tensor, sha256
 from majorcert.nets.models import ModelConfig
+from majorcert.nets.shards import CHUNK_IMAGES
 from majorcert.nets.views import View
-from majorcert.nets.vote import CHUNK_IMAGES, vote
-from majorcert.nets.voter import Network, Precision, Voter, check_finite
+from majorcert.nets.vote import vote
+from majorcert.nets.voter import Network, Precision, Voter, checked
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
@@ -186,7 +187,7 @@ class Defender:
             found.append([np.empty((0, self.voter.cutter.n_ablations, *widths[name]), dtype=kind)])
         for start in range(0, len(images), CHUNK_IMAGES):
             some = images[start : start + CHUNK_IMAGES]
-            votes = check_finite(self.voter.vote(some, keep_scores="scores" in fields))
+            votes = checked(self.voter.vote(some, keep_scores="scores" in fields))
             for parts, name in zip(found, fields, strict=True):
                 parts.append(getattr(votes, name).cpu().numpy())
         return [np.concatenate(parts) for parts in found]

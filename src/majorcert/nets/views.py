@@ -5,7 +5,7 @@ The promise that every certificate rests on: a view does not depend on any hidde
 canvas the hidden places point at one extra row of zeros), so the values of hidden pixels are never read.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -68,6 +68,10 @@ class Cutter:
             pixels=torch.from_numpy(table).to(device),
             places=_places(image_size).to(device),
         )
+
+    def to(self, device: torch.device | str) -> "Cutter":
+        """The same on another device."""
+        return replace(self, pixels=self.pixels.to(device), places=self.places.to(device))
 
     @property
     def n_ablations(self) -> int:

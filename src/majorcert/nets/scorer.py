@@ -1,0 +1,209 @@
+"""From views to scores: a network on a device that sees tiles of one fixed shape, whatever the views are for.
+
+The second promise that certificates rest on: a ballot depends on its own view alone. Libraries choose other kernels
+for other batch shapes, and round differently in them, so the network only ever sees tiles of one size. The places
+that are left over in a tile are taken by views of the tile before, in new company: they must get the same answer.
+"""
+
+import copy
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from majorcert.errors import ModelError
+from majorcert.nets.ambient import settled
+from majorcert.nets.company import Network, Seats, check_company, check_numbers, check_parts, check_same, odd_views
+from majorcert.nets.device import usable_device
+from majorcert.nets.folded import folded
+from majorcert.nets.models import ModelConfig
+
+Precision = Literal["float32", "bfloat16"]
+PRECISIONS: dict[str, torch.dtype] = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+TILE_PIXELS = 2**22
+"""About how many pixels the views of one tile have on an accelerator."""
+BETWEEN = 64
+"""Of so many views one is scored again."""
+
+
+class Health(NamedTuple):
+    """What is looked at later, so that the device need not be waited for."""
+
+    finite: Tensor
+    """is every answer a number?"""
+    apart: Tensor
+    """did every view that was scored again get the same answer?"""
+
+    def check(self) -> None:
+        """Refuse what came from a network that is not fit; waits for the device."""
+        check_numbers(self.finite)
+        check_same(self.apart, torch.ones_like(self.apart))
+
+
+@dataclass(frozen=True, eq=False)
+class Scorer:
+    """A network on a device, ready to score views of one shape; make it with `Scorer.of`."""
+
+    network: Network
+    shape: tuple[int, int, int]
+    """(channels, height, width) of a view"""
+    n_classes: int
+    device: torch.device
+    precision: Precision
+    tile: int
+    """views in one forward pass"""
+    compiled: bool = False
+    known: bool = False
+    """is it a network of this package, whose parts cannot look across a batch?"""
+    _watch: "_Watch" = field(default_factory=lambda: _Watch(), init=False, repr=False)
+
+    @classmethod
+    def of(
+        cls,
+        network: Network,
+        shape: tuple[int, int, int],
+        *,
+        views_per_image: int = 1,
+        config: ModelConfig | None = None,
+        device: torch.device | str = "cpu",
+        precision: Precision | None = None,
+        batch_size: int | None = None,
+        compiled: bool = False,
+    ) -> "Scorer":
+        """Put a copy of the network on the device, in eval mode.
+
+        Args:
+            views_per_image: a tile on a CPU suits one image alone.
+            config: what one of this package's networks was built from; of others it is found out what they return.
+            precision: of the network's arithmetic; by default bfloat16 on CUDA and float32 elsewhere.
+            batch_size: views in one forward pass on an accelerator. On a CPU it is always the same, so that
+                scores never depend on it.
+        """
+        device = usable_device(device)
+        if batch_size is not None and batch_size < 1:
+            raise ModelError(f"a batch has at least one view, got a batch size of {batch_size}")
+        kind: Precision = precision or ("bfloat16" if device.type == "cuda" else "float32")
+        if kind not in PRECISIONS:
+            raise ModelError(f"the precision is 'float32' or 'bfloat16', got {precision!r}")
+        dtype = PRECISIONS[kind]
+        n_pixels = shape[1] * shape[2]
+        tile = cpu_tile(n_pixels, views_per_image) if device.type == "cpu" else batch_size or gpu_tile(n_pixels)
+        with settled(device):
+            if isinstance(network, nn.Module):
+                network = folded(network) if config else copy.deepcopy(network).eval()
+                network = network.to(device=device, dtype=dtype, memory_format=_layout(device))  # type: ignore[call-overload]
+            check_parts(network)
+            if compiled:
+                network = torch.compile(network)
+            like = torch.zeros((), dtype=dtype, device=device)
+            n_classes = config.n_classes if config else check_company(network, shape, tile, like)
+        return cls(network, shape, n_classes, device, kind, tile, compiled, known=config is not None)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return PRECISIONS[self.precision]
+
+    @cached_property
+    def _odd(self) -> Tensor:
+        return odd_views(self.shape).to(self.device, self.dtype)
+
+    @property
+    def seats(self) -> Seats:
+        """The views of a tile that are scored again in the places left over in the next one."""
+        return Seats(self.tile, self.tile // 2 if self.device.type == "cpu" else self.tile // (BETWEEN + 1))
+
+    def facts(self) -> dict[str, Any]:
+        """What the scores depend on beside the weights and the images, as plain JSON."""
+        from majorcert import __version__
+
+        return {
+            "precision": self.precision,
+            "device": self.device.type,
+            "views_per_pass": self.tile,
+            "compiled": self.compiled,
+            "software": f"majorcert {__version__}",
+        }
+
+    def score(self, n_views: int, cut: Callable[[int, int], Tensor], use: Callable[[Tensor], None]) -> Health:
+        """Give the network the views 0 to n_views - 1, tile by tile, and each tile's scores to `use`.
+
+        Args:
+            cut: gives the views from the first number up to the second, (n, channels, height, width), as `dtype`.
+            use: called with (n, classes) probabilities of the next n views, still being computed on the device.
+        """
+        health = Health(*torch.ones(2, dtype=torch.bool, device=self.device))
+        # On a GPU a tile is large, and has places for views to be scored again; on a CPU they have tiles of their own.
+        n_new = self.tile if self.device.type == "cpu" else self.tile - self.seats.n_again
+        with settled(self.device):
+            for start in range(0, n_views, n_new):
+                logits, health = self._answer(cut(start, min(start + n_new, n_views)), health)
+                use(logits.softmax(dim=1))
+                if self._watch_is_due():
+                    _, health = self._answer(self._odd[:0], health)
+        return health
+
+    def _answer(self, views: Tensor, health: Health) -> tuple[Tensor, Health]:
+        """(views, classes) logits. The places left over go to odd views, the last ones to views to be scored again."""
+        n_views, seats, last = len(views), self.seats, self._watch.last
+        if n_views < self.tile:
+            again = last.views[max(n_views - seats.after.start, 0) :] if last else views[:0]
+            n_odd = self.tile - n_views - len(again)
+            odd = self._odd[torch.arange(n_odd, device=self.device) % len(self._odd)]
+            views = torch.cat([views, odd.contiguous(memory_format=_layout(self.device)), again])
+        kept = views[seats.before].clone()
+        logits = self.network(views.contiguous(memory_format=_layout(self.device)))
+        if not isinstance(logits, Tensor) or tuple(logits.shape) != (self.tile, self.n_classes):
+            got = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
+            raise ModelError(f"the network takes views to logits of shape {(self.tile, self.n_classes)}, got {got}")
+        logits = logits.float()
+        finite, apart = health.finite & logits.isfinite().all(), health.apart
+        if last and n_views < self.tile:
+            apart = apart & (logits[self.tile - len(again) :] == last.logits[len(last.logits) - len(again) :]).all()
+        self._watch.last = _Scored(kept, logits[seats.before].clone())
+        return logits[:n_views], Health(finite, apart)
+
+    def _watch_is_due(self) -> bool:
+        """Whether a tile of views to be scored again comes next: after a stranger's first one, then now and then."""
+        self._watch.n_tiles += 1
+        first = self._watch.n_tiles == 1 and not self.known
+        return first or (self.device.type == "cpu" and self._watch.n_tiles % BETWEEN == 0)
+
+
+class _Scored(NamedTuple):
+    """Views of the last tile, and what the network said to them."""
+
+    views: Tensor
+    logits: Tensor
+
+
+@dataclass
+class _Watch:
+    """What a scorer remembers from tile to tile; nothing that a score depends on."""
+
+    n_tiles: int = 0
+    last: _Scored | None = None
+
+
+def cpu_tile(n_pixels: int, n_views: int) -> int:
+    """Views in one pass on a CPU, for views of that many pixels: more are faster until they leave the cache.
+
+    Of small views 64, but 32 where that leaves less to fill up when there is one image alone.
+    """
+    if n_pixels >= 512:
+        return 32 if n_pixels < 2**14 else 8
+    return min((64, 32), key=lambda tile: -n_views % tile)
+
+
+def gpu_tile(n_pixels: int) -> int:
+    """Views in one pass on an accelerator: a power of two, and places for those to be scored again."""
+    fitting = min(2**14, 2 ** int(math.log2(max(1, TILE_PIXELS // n_pixels))))
+    return fitting + fitting // BETWEEN
+
+
+def _layout(device: torch.device) -> torch.memory_format:
+    """The order of a tensor in memory that convolutions are fastest in."""
+    return torch.channels_last if device.type == "cuda" else torch.contiguous_format

@@ -1,0 +1,111 @@
+"""Filling an evidence store: which chunks this process does, what goes on at the same time, and how fast it goes.
+
+The images are cut into chunks, each of which is computed by itself and written whole. Which process does which chunk
+follows from its rank alone, so processes need not talk to each other, and one that was killed is just started again.
+"""
+
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from majorcert.errors import StoreError
+from majorcert.nets.scorer import Health
+
+CHUNK_VIEWS = 2**16
+CHUNK_IMAGES = 512
+PENDING = 2
+"""Chunks that may wait to be written while the next one is computed."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far this process is, in views; what an earlier run had written is not counted."""
+
+    done: int
+    total: int
+    views_per_second: float
+    seconds_left: float
+
+
+class Chunks(Protocol):
+    """A store that is being filled."""
+
+    @property
+    def images_per_chunk(self) -> int: ...
+
+    def missing(self) -> list[slice]:
+        """The chunks of images that are still to be written, in order."""
+        ...
+
+
+def fitting_chunk(views_per_image: int) -> int:
+    """How many images have some ten thousand views."""
+    return max(1, min(CHUNK_IMAGES, CHUNK_VIEWS // views_per_image))
+
+
+def fill(chunks: Sequence[slice], compute: Callable[[slice], Callable[[], None]]) -> None:
+    """Compute chunk after chunk; while the device is busy with one, those before it are written.
+
+    Args:
+        compute: starts the device on the images of a chunk, and returns what waits for it and writes the result.
+    """
+    pending: deque[Callable[[], None]] = deque()
+    try:
+        with ThreadPoolExecutor(max_workers=1, thread_name_prefix="majorcert-writer") as pool:
+            for images in chunks:
+                write = compute(images)
+                # While the last one is written, nothing is left to be computed.
+                pending.append(write if images == chunks[-1] else pool.submit(write).result)
+                while len(pending) > PENDING:
+                    pending.popleft()()
+            while pending:
+                pending.popleft()()
+    except StoreError as error:
+        raise StoreError(f"{error}; all finished chunks are kept: mend the cause, then run the same again") from error
+
+
+def own(chunks: Chunks, rank: int, world_size: int) -> list[slice]:
+    """The missing chunks that this process does, whatever the others have done already."""
+    step = chunks.images_per_chunk
+    return [images for images in chunks.missing() if images.start // step % world_size == rank]
+
+
+def fetched(health: Health, *results: Tensor) -> Callable[[], list[Tensor]]:
+    """Starts to bring results from the device; what is returned waits for them, and checks their health first."""
+    if not health.finite.is_cuda:
+        return lambda: _checked(health, results)
+    there = [result.to("cpu", non_blocking=True) for result in results]
+    health = Health(*(flag.to("cpu", non_blocking=True) for flag in health))
+    ready = torch.cuda.Event()  # type: ignore[no-untyped-call]
+    ready.record()
+
+    def wait() -> list[Tensor]:
+        ready.synchronize()
+        return _checked(health, there)
+
+    return wait
+
+
+def _checked(health: Health, results: Sequence[Tensor]) -> list[Tensor]:
+    health.check()
+    return list(results)
+
+
+class Clock:
+    """Counts views and tells the listener how fast they go."""
+
+    def __init__(self, total: int, listener: Callable[[Progress], None] | None) -> None:
+        self.done, self.total, self.listener = 0, total, listener
+        self.begun = time.perf_counter()
+
+    def advance(self, n_views: int) -> None:
+        self.done += n_views
+        if self.listener is not None:
+            speed = self.done / max(time.perf_counter() - self.begun, 1e-9)
+            self.listener(Progress(self.done, self.total, speed, (self.total - self.done) / speed))
