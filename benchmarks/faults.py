@@ -68,7 +68,7 @@ def files(folder: Path) -> Snapshot:
     return {
         str(path.relative_to(folder)): (path.stat().st_mtime_ns, path.read_bytes())
         for path in sorted(folder.rglob("*"))
-        if path.is_file() and path.suffix not in (".partial", ".part")
+        if path.is_file() and not any(name.endswith((".partial", ".part")) for name in path.parts)
     }
 
 

@@ -99,7 +99,7 @@ def test_an_interruption_that_is_to_be_ignored_is_ignored() -> None:
 
 def files(folder: Path) -> dict[str, bytes]:
     found = {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
-    return {name: content for name, content in found.items() if not name.endswith(".partial")}
+    return {name: content for name, content in found.items() if ".partial" not in name}
 
 
 @pytest.fixture(scope="module")

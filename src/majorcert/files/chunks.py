@@ -8,7 +8,9 @@ import hashlib
 import json
 import math
 import os
+import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -26,6 +28,8 @@ MAX_CHUNK_BYTES = 2**30
 """A chunk is decoded in one piece; a file that declares a larger one is refused before memory is taken."""
 CODECS = (["bytes", "zstd", "crc32c"], ["transpose", "bytes", "zstd", "crc32c"])
 ZSTD_LEVEL = 9
+PART, PART_SECONDS = ".partial", 3600
+"""How Zarr calls a chunk while it is being written, and how long one may be before it counts as left behind."""
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 
 
@@ -90,10 +94,18 @@ def check_folder(path: str | PathLike[str], *, writable: bool) -> None:
         raise StoreError(f"{path}: cannot read the evidence store; it is a folder without zarr.json; {hint}")
     check_metadata(path)
     if writable:
-        for folder, folders, files in os.walk(path):
-            for name in (*folders, *files):
-                if (found := Path(folder) / name).is_symlink():
-                    raise StoreError(f"{found}: a link in an evidence store, which is not written through; remove it")
+        for found in (Path(folder) / name for folder, *names in os.walk(path) for name in (*names[0], *names[1])):
+            if found.is_symlink():
+                raise StoreError(f"{found}: a link in an evidence store, which is not written through; remove it")
+            if found.suffix == PART:
+                _remove_old(found)
+
+
+def _remove_old(part: Path) -> None:
+    """Remove what a killed writer left of a chunk: a living one is done with it in seconds."""
+    with suppress(OSError):
+        if time.time() - part.stat().st_mtime > PART_SECONDS:
+            part.unlink()
 
 
 def check_metadata(path: str | PathLike[str]) -> None:

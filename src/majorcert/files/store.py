@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from majorcert.errors import StoreError
-from majorcert.files.atomic import replacing
+from majorcert.files.atomic import found_again, replacing
 from majorcert.files.chunks import (
     FORMAT,
     MAX_CHUNK_BYTES,
@@ -151,7 +151,7 @@ class Store:
         """Open an existing store; what is not one, or of another version, is refused."""
         import zarr
 
-        if "://" not in str(path) and not Path(path).exists():
+        if "://" not in str(path) and not found_again(path):
             raise StoreError(f"{path}: no such evidence store; `majorcert vote` or Ballots.save writes one")
         if "://" not in str(path):
             check_folder(path, writable=writable)
