@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from majorcert.audit.check import Check, Difference
 from majorcert.audit.judgement import ballots_of
 from majorcert.core.ballots import Ballots
+from majorcert.core.reach import Evidence
 
 FLOAT32_MOVES = 2e-5
 """How far scores may move if both votes were computed in float32.
@@ -27,8 +28,11 @@ RECENT = ("network_sha256",)
 class Pictures(Protocol):
     """A data set: images with their fingerprint."""
 
-    images: Any
-    image_size: tuple[int, int]
+    @property
+    def images(self) -> Any: ...
+
+    @property
+    def image_size(self) -> tuple[int, int]: ...
 
     def __len__(self) -> int: ...
 
@@ -40,10 +44,17 @@ class Pictures(Protocol):
 class Network(Protocol):
     """A defender: what it is, and its scores."""
 
-    strategy: Any
-    threshold: float | None
-    image_size: tuple[int, int]
-    class_names: tuple[str, ...]
+    @property
+    def strategy(self) -> Any: ...
+
+    @property
+    def threshold(self) -> float | None: ...
+
+    @property
+    def image_size(self) -> tuple[int, int]: ...
+
+    @property
+    def class_names(self) -> tuple[str, ...]: ...
 
     def facts(self) -> Mapping[str, Any]: ...
 
@@ -64,7 +75,7 @@ class Allowed:
     n_ballots: int
 
 
-def check_images(pictures: Pictures, evidence: Sequence[Ballots]) -> Check:
+def check_images(pictures: Pictures, evidence: Sequence[Evidence]) -> Check:
     """Are these the images that were voted on?"""
     voted = sorted({int(image) for each in evidence for image in each.images})
     strange = [image for image in voted if not 0 <= image < len(pictures)]

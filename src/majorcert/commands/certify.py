@@ -6,9 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from majorcert.commands.options import Json, Patches
+from majorcert.commands.options import Json, Patches, Stores, Truth
 from majorcert.commands.outputs import VERDICT, check_output
-from majorcert.commands.report import Truth, truth_of
 from majorcert.commands.terminal import patches_of, remark, say_json, say_table
 from majorcert.core.ballots import Ballots
 from majorcert.core.drs import drs
@@ -17,6 +16,7 @@ from majorcert.core.plurality import Ints
 from majorcert.core.threat import Patch
 from majorcert.core.verdict import Verdict, summary
 from majorcert.errors import StoreError
+from majorcert.files.truth import find_truth
 
 
 class Method(StrEnum):
@@ -29,7 +29,7 @@ class Method(StrEnum):
 
 
 def certify(
-    evidence: Annotated[list[str], typer.Argument(help="Evidence stores that `majorcert vote` wrote.")],
+    evidence: Stores,
     patch: Patches,
     method: Annotated[list[Method] | None, typer.Option(help="By default majorcert-exact; repeatable.")] = None,
     truth: Truth = None,
@@ -52,7 +52,7 @@ def certify(
     if fragile is not None:
         defenders = [ballots.tolerating(fragile) for ballots in defenders]
     check_together(defenders)
-    labels = truth_of(truth, evidence[0], defenders[0])
+    labels = find_truth(truth, evidence[0], defenders[0], remark)
     if fragile is not None:
         _say_fragile(defenders)
     results: list[tuple[str, Verdict]] = []

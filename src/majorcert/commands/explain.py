@@ -6,29 +6,28 @@ from typing import Annotated
 
 import typer
 
-from majorcert.commands.options import DataDir, SplitSeed
+from majorcert.commands.inputs import defenders_of, pictures_of
+from majorcert.commands.options import DataDir, Images, SplitSeed, Stores, Truth
 from majorcert.commands.outputs import PNG, check_output
-from majorcert.commands.report import Truth, pictures_of, truth_of
-from majorcert.commands.terminal import say
-from majorcert.core.ballots import Ballots
-from majorcert.core.majority import check_together
+from majorcert.commands.terminal import remark, say
 from majorcert.core.threat import Patch
 from majorcert.errors import PatchError
 from majorcert.files.atomic import replacing
+from majorcert.files.truth import find_truth
 from majorcert.reports.contents import Contents
 from majorcert.reports.explain import explain as story
 from majorcert.reports.explain import map_png, position_of
 
 
 def explain(
-    evidence: Annotated[list[str], typer.Argument(help="Evidence stores that `majorcert vote` wrote.")],
+    evidence: Stores,
     image: Annotated[int, typer.Option(help="The number of the image in its data set.")],
     patch: Annotated[str, typer.Option(help="Side of a square or HEIGHTxWIDTH, in pixels.")],
     at: Annotated[
         str | None, typer.Option(help="TOP,LEFT of the patch; by default the first unsafe placement.")
     ] = None,
     save: Annotated[Path | None, typer.Option(help="Save the map as a PNG file.")] = None,
-    images: Annotated[str | None, typer.Option(help="The data that was voted on, to draw the map over it.")] = None,
+    images: Images = None,
     truth: Truth = None,
     data_dir: DataDir = Path("data"),
     split_seed: SplitSeed = 0,
@@ -38,11 +37,10 @@ def explain(
     Example: majorcert explain evidence/*.zarr --image 17 --patch 5 --save map.png
     """
     check_output(save, PNG)
-    defenders = [Ballots.load(store) for store in evidence]
-    check_together(defenders)
-    size = Patch.parse(patch)
-    pictures = None if images is None else pictures_of(images, defenders[0], data_dir, split_seed)
-    contents = Contents(defenders, [size], truth=truth_of(truth, evidence[0], defenders[0]), pictures=pictures)
+    defenders, size = defenders_of(evidence), Patch.parse(patch)
+    pictures = pictures_of(images, defenders[0], data_dir, split_seed)
+    known = find_truth(truth, evidence[0], defenders[0], remark)
+    contents = Contents(defenders, [size], truth=known, pictures=pictures)
     lines, safe, scene = story(contents, image, size, None if at is None else _placement(at))
     say(*lines)
     if save is not None:

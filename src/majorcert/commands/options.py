@@ -13,4 +13,7 @@ SplitSeed = Annotated[int, typer.Option(help="Chooses which fifth of the trainin
 SkipBad = Annotated[bool, typer.Option(help="Leave out image files that cannot be read, instead of stopping.")]
 Device = Annotated[str, typer.Option(help="'auto', 'cpu', 'cuda' or 'cuda:1'.")]
 Patches = Annotated[list[str], typer.Option("--patch", help="Side of a square or HEIGHTxWIDTH, in pixels; repeatable.")]
+Stores = Annotated[list[str], typer.Argument(help="Evidence stores that `majorcert vote` wrote.")]
+Images = Annotated[str | None, typer.Option(help="The data that was voted on, to show it: 'digits', a folder, ...")]
+Truth = Annotated[Path | None, typer.Option(help="True labels, .json or .npy; by default those beside the evidence.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]

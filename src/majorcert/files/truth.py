@@ -47,6 +47,17 @@ def split_size(provenance: Mapping[str, Any], n_known: int) -> int:
     return max(n_known, recorded) if type(recorded) is int else n_known
 
 
+def find_truth(
+    path: str | PathLike[str] | None,
+    store: str | PathLike[str],
+    evidence: Evidence,
+    doubt: Callable[[str], None] | None = None,
+) -> Ints | None:
+    """The true labels from the given file, or else from the one beside the store; None when there is neither."""
+    beside = truth_beside(store, evidence)
+    return None if path is None and not beside.is_file() else read_truth(path or beside, evidence, doubt)
+
+
 def read_truth(path: str | PathLike[str], evidence: Evidence, doubt: Callable[[str], None] | None = None) -> Ints:
     """(images,) the true label of each image of the evidence, from a truth file or a plain .npy array.
 

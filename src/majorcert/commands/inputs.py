@@ -1,0 +1,35 @@
+"""What several verbs read: evidence stores of any kind that belong together, and the images they are about."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from majorcert.core.majority import check_together
+from majorcert.core.reach import Evidence
+from majorcert.errors import DataError
+from majorcert.files.evidence import load_evidence
+
+
+def defenders_of(stores: Sequence[str]) -> list[Evidence]:
+    """The evidence of one ensemble."""
+    defenders = [load_evidence(store) for store in stores]
+    check_together(defenders)
+    return defenders
+
+
+def pictures_of(spec: str | None, evidence: Evidence, data_dir: Path, split_seed: int) -> npt.NDArray[np.uint8] | None:
+    """The images that the evidence is about, if any are given; refused when they are not the very same."""
+    if spec is None:
+        return None
+    from majorcert.audit.revote import check_images
+    from majorcert.nets.recorded import recorded_images
+
+    whole = recorded_images(spec, evidence, data_dir=data_dir, seed=split_seed, skip_bad=True)
+    if (last := int(evidence.images.max(initial=-1))) >= len(whole):
+        raise DataError(f"{spec}: has {len(whole)} images, but image {last} was voted on; give the same data")
+    if "images_sha256" in evidence.provenance and check_images(whole, [evidence]).differences:
+        raise DataError(f"{spec}: these are other images than those that were voted on; give the same data and split")
+    found: npt.NDArray[np.uint8] = whole.images.numpy()[evidence.images]
+    return found
