@@ -171,7 +171,7 @@ def test_a_certified_label_that_changes_is_a_hard_failure(
     runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(run, "majorcert", planted)
-    result = majorcert("attack", runs / "defended", "digits", "--images", 16, *QUICK, "--out", tmp_path)
+    result = majorcert("attack", runs / "defended", "digits", "--limit", 16, *QUICK, "--out", tmp_path)
     assert result.exit_code == 1
     assert "please report it with the folder" in result.stderr
     flipped = [row for row in rows_of(tmp_path) if row["flipped"]]
@@ -190,7 +190,7 @@ def test_a_certified_label_that_changes_is_a_hard_failure(
         for name, image in (("before", test.images[row["image"]]), ("after", painted)):
             for place, ballots in enumerate(ensemble.ballots(image[None]), start=1):
                 np.testing.assert_array_equal(mc.Ballots.load(folder / f"{name}-{place}.zarr").labels, ballots.labels)
-    again = majorcert("attack", runs / "defended", "digits", "--images", 16, *QUICK, "--out", tmp_path)
+    again = majorcert("attack", runs / "defended", "digits", "--limit", 16, *QUICK, "--out", tmp_path)
     assert again.exit_code == 1, "a broken promise is not forgotten when the same command is run again"
 
 
@@ -204,7 +204,7 @@ def test_a_view_that_votes_otherwise_untouched_is_a_hard_failure(
         return painted
 
     monkeypatch.setattr(group_attack, "paste", beside)
-    result = majorcert("attack", runs / "defended", "digits", "--images", 16, *QUICK, "--out", tmp_path)
+    result = majorcert("attack", runs / "defended", "digits", "--limit", 16, *QUICK, "--out", tmp_path)
     assert result.exit_code == 1
     assert any(watchdog.MOVED in row["broken"] for row in rows_of(tmp_path))
     assert list((tmp_path / "broken").iterdir())
@@ -213,7 +213,7 @@ def test_a_view_that_votes_otherwise_untouched_is_a_hard_failure(
 def test_a_saved_image_that_is_not_what_was_found_is_noticed(
     attacked: tuple[Path, dict[str, Any]], runs: Path, tmp_path: Path
 ) -> None:
-    command = ("attack", runs / "defended", "digits", "--images", 16, *QUICK, "--out", tmp_path)
+    command = ("attack", runs / "defended", "digits", "--limit", 16, *QUICK, "--out", tmp_path)
     done(*command)
     row = next(row for row in rows_of(tmp_path) if row["flipped"])
     write_png(tmp_path / "painted" / f"{row['image']:06d}.png", load("digits", "test").images[row["image"]])
@@ -225,7 +225,7 @@ def test_a_saved_image_that_is_not_what_was_found_is_noticed(
 def test_what_cannot_be_written_is_refused_before_any_work(runs: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a folder")
     for out in (tmp_path / "file", tmp_path / "file" / "below"):
-        command = ("attack", runs / "defended", "digits", "--images", 16, *QUICK, "--out", out)
+        command = ("attack", runs / "defended", "digits", "--limit", 16, *QUICK, "--out", out)
         assert "file: is a file, and a folder for the attack was to be written" in refused(*command)
 
 
@@ -240,7 +240,7 @@ def test_an_interrupted_attack_says_how_far_it_got(runs: Path, tmp_path: Path, m
         raise KeyboardInterrupt
 
     monkeypatch.setattr(run.AttackRun, "run", interrupt)
-    result = majorcert("attack", runs / "defended", "digits", "--images", 16, *QUICK, "--out", tmp_path / "out")
+    result = majorcert("attack", runs / "defended", "digits", "--limit", 16, *QUICK, "--out", tmp_path / "out")
     assert result.exit_code == 130
     assert "stopped after 0 of 16 images (defended); the same command goes on" in result.stderr
 
@@ -263,7 +263,7 @@ def test_a_record_that_lacks_images_is_refused(runs: Path, tmp_path: Path) -> No
 
 def test_a_broken_promise_that_was_kept_is_not_forgotten(runs: Path, tmp_path: Path) -> None:
     """As after a run that was killed between finding it and writing its row."""
-    command = ("attack", runs / "defended", "digits", "--images", 16, *QUICK, "--out", tmp_path)
+    command = ("attack", runs / "defended", "digits", "--limit", 16, *QUICK, "--out", tmp_path)
     done(*command)
     (tmp_path / "broken" / "000015").mkdir(parents=True)
     result = majorcert(*command)

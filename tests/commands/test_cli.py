@@ -538,6 +538,29 @@ def test_options_reach_the_evidence(runs: Path, data: Path, tmp_path: Path) -> N
     assert found == (7, True, "val", "complete")
 
 
+def test_a_limit_draws_by_lot_over_all_classes_and_says_so(runs: Path, data: Path, tmp_path: Path) -> None:
+    voting = ("vote", runs / "rows-2", data, "--limit", "9", "--device", "cpu", "--out")
+    said = majorcert(*voting, tmp_path / "a")
+    assert said.exit_code == 0, said.output
+    assert "9 of 100 images, by lot (--seed 0)" in said.stderr
+    drawn, truth = mc.Ballots.load(tmp_path / "a" / "rows-2.zarr"), np.load(data)["test_labels"]
+    assert drawn.images.tolist() != list(range(9))
+    assert np.bincount(truth[drawn.images]).tolist() == [3, 3, 3]
+    assert drawn.provenance["split_size"] == 100
+    whole = mc.Ballots.load(runs / "rows-2" / "pictures.npz-test.zarr")
+    np.testing.assert_array_equal(drawn.labels, whole[drawn.images].labels)
+    (line,) = json.loads(done("certify", tmp_path / "a" / "rows-2.zarr", "--patch", "1", "--json"))
+    assert line["n_correct"] == (drawn.label == truth[drawn.images]).sum()
+    done("report", tmp_path / "a" / "rows-2.zarr", "--images", data, "--patch", "1", "-o", tmp_path / "page.html")
+    out = tmp_path / "v.jsonl"
+    done("certify", tmp_path / "a" / "rows-2.zarr", "--patch", "1", "-o", out)
+    checking = ("verify", out, "--evidence", tmp_path / "a" / "rows-2.zarr", "--images", data, "--device", "cpu")
+    assert "about 9 of the 100 images of the split" in majorcert(*checking, "--weights", runs / "rows-2").stderr
+    done(*checking, "--weights", runs / "rows-2")
+    done(*voting, tmp_path / "b", "--seed", "1")
+    assert mc.Ballots.load(tmp_path / "b" / "rows-2.zarr").images.tolist() != drawn.images.tolist()
+
+
 def test_info_tells_what_things_are(runs: Path, evidence: list[Path], tmp_path: Path) -> None:
     done("certify", evidence[0], "--patch", "1", "-o", tmp_path / "v.jsonl")
     truth = evidence[0].parent / "pictures.npz-test.truth.json"

@@ -322,3 +322,27 @@ def test_the_fingerprint_is_about_values_order_and_shape() -> None:
 def test_wrong_arrays_are_refused() -> None:
     with pytest.raises(DataError, match=r"x: images are uint8 of shape \(N, C, H, W\), got torch.float32"):
         Dataset(torch.zeros(2, 1, 3, 3), None, ("a", "b"), "x", "test")
+
+
+def test_images_are_drawn_by_lot_and_spread_over_the_classes() -> None:
+    labels = torch.tensor([0] * 50 + [1] * 30 + [2] * 3)
+    images = torch.arange(83, dtype=torch.uint8)[:, None, None, None].expand(83, 1, 2, 2).contiguous()
+    whole = Dataset(images, labels, ("a", "b", "c"), "made", "test")
+    some = whole.drawn(12, seed=1)
+    assert some.numbers is not None
+    assert torch.equal(whole.images[some.numbers], some.images)
+    assert some.labels is not None
+    assert torch.bincount(some.labels).tolist() == [5, 4, 3] or torch.bincount(some.labels).tolist() == [4, 5, 3]
+    assert (some.numbers.diff() > 0).all()
+    assert some.split_size == 83
+    assert some.numbers.tolist() != list(range(12))
+    assert torch.equal(whole.drawn(12, seed=1).images, some.images)
+    assert not torch.equal(whole.drawn(12, seed=2).images, some.images)
+    assert whole.drawn(83) is whole
+    assert whole.numbers is None
+    again = some.drawn(6)
+    assert again.numbers is not None
+    assert set(again.numbers.tolist()) < set(some.numbers.tolist())
+    assert again.split_size == 83
+    unlabelled = Dataset(images, None, ("a", "b", "c"), "made", "test").drawn(12)
+    assert len(unlabelled) == 12

@@ -22,9 +22,8 @@ def attack(
         str | None, typer.Option(help="Attack this run too: a network trained with one view of everything.")
     ] = None,
     split: Annotated[str, typer.Option(help="'test', 'val', 'train' or 'trainval'.")] = "test",
-    limit: Annotated[
-        int | None, typer.Option("--limit", "--images", min=1, help="Only so many images, by lot; by default all.")
-    ] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Only so many images, by lot; by default all.")] = None,
+    images_limit: Annotated[int | None, typer.Option("--images", min=1, hidden=True, help="Now --limit.")] = None,
     restarts: Annotated[int, typer.Option(min=1, help="Gradient searches at each placement.")] = 20,
     steps: Annotated[int, typer.Option(min=1, help="Steps of each search.")] = 40,
     placements: Annotated[int, typer.Option(min=1, help="Placements of each image at which gradients are used.")] = 4,
@@ -76,7 +75,7 @@ def attack(
             shown.show(now.steps, now.n_steps, f"{now.classifier}  {now.steps_per_second:,.0f} candidate steps/s")
 
         try:
-            done = attack_images(defended, images, size, out, n_images=limit, progress=show, **how)
+            done = attack_images(defended, images, size, out, n_images=limit or images_limit, progress=show, **how)
         except KeyboardInterrupt:
             remark(f"stopped after {at}; the same command goes on" if at else "stopped")
             raise typer.Exit(INTERRUPTED) from None

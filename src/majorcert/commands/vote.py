@@ -19,7 +19,10 @@ def vote(
         str | None, typer.Option("--out", "-o", help="Folder or URL of the stores; by default each run's own folder.")
     ] = None,
     scores: Annotated[bool, typer.Option("--scores", help="Keep the scores as well, as float16.")] = False,
-    limit: Annotated[int | None, typer.Option(min=1, help="Only so many images, the first ones.")] = None,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="Only so many images, by lot, spread over the classes; by default all.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Draws the images of --limit.")] = 0,
     device: Device = "auto",
     precision: Annotated[str | None, typer.Option(help="'float32' or 'bfloat16'; by default bfloat16 on CUDA.")] = None,
     batch_size: Annotated[
@@ -36,8 +39,6 @@ def vote(
 
     Example: majorcert vote runs digits --split test
     """
-    import torch
-
     from majorcert.nets.data import load
     from majorcert.nets.defender import Defender
     from majorcert.nets.device import place_among
@@ -58,11 +59,12 @@ def vote(
     for folder in folders:
         defender = Defender.load(folder, **how)
         kind: dict[str, Any] = {"split": split, "image_size": defender.image_size, "channels": defender.channels}
-        images = load(data, data_dir=data_dir, seed=split_seed, skip_bad=skip_bad, **kind)
-        if limit is not None:
-            images = images.subset(torch.arange(min(limit, len(images))))
-        for skipped in images.skipped:
+        whole = load(data, data_dir=data_dir, seed=split_seed, skip_bad=skip_bad, **kind)
+        for skipped in whole.skipped:
             remark(f"skipped: {skipped}")
+        images = whole if limit is None else whole.drawn(limit, seed)
+        if len(images) < len(whole):
+            remark(f"{len(images)} of {len(whole)} images, by lot (--seed {seed}), spread over the classes")
         name = folder.resolve().name if out else f"{images.name}-{split}"
         store = f"{(out or str(folder)).rstrip('/')}/{name}.zarr"
         with bar(f"voting {defender.strategy}") as shown:
@@ -75,7 +77,7 @@ def vote(
             except KeyboardInterrupt:
                 remark(f"stopped; what {store} has is kept, and the same command goes on")
                 raise typer.Exit(INTERRUPTED) from None
-        if images.labels is not None and rank == 0:
+        if whole.labels is not None and rank == 0:
             origin = {
                 "dataset": images.name,
                 "split": images.split,
@@ -83,7 +85,7 @@ def vote(
                 "class_names": list(images.class_names),
             }
             beside = folder if "://" in store else Path(store).parent
-            write_truth(beside / truth_name(images.name, images.split), images.labels.numpy(), origin)
+            write_truth(beside / truth_name(images.name, images.split), whole.labels.numpy(), origin)
         remark(f"voted: {store}")
         stores.append(store)
     if json:

@@ -1,10 +1,11 @@
 """Data sets: uint8 images, their labels, and a deterministic split."""
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -30,6 +31,10 @@ class Dataset:
     split: str
     skipped: tuple[str, ...] = ()
     """What was wrong with each file that was left out."""
+    numbers: Tensor | None = None
+    """(N,) the place of each image in its split; None if this is all of it."""
+    split_size: int | None = None
+    """How many images the split has, if this is a part of it."""
 
     def __post_init__(self) -> None:
         if self.images.dtype != torch.uint8 or self.images.ndim != 4:
@@ -70,9 +75,25 @@ class Dataset:
         return digest.hexdigest()
 
     def subset(self, indices: Tensor) -> "Dataset":
-        """The images at `indices`, in that order, with their labels."""
-        labels = None if self.labels is None else self.labels[indices]
-        return Dataset(self.images[indices], labels, self.class_names, self.name, self.split, self.skipped)
+        """The images at `indices`, in that order, with their labels; they keep their numbers in the split."""
+        return replace(
+            self,
+            images=self.images[indices],
+            labels=None if self.labels is None else self.labels[indices],
+            numbers=(torch.arange(len(self)) if self.numbers is None else self.numbers)[indices],
+            split_size=self.split_size or len(self),
+        )
+
+    def drawn(self, n: int, seed: int = 0) -> "Dataset":
+        """So many images by lot, as evenly over the classes as can be, in the order of the split; at most all."""
+        order = shuffled(len(self), seed)
+        if self.labels is not None:
+            labels = self.labels.numpy()[order]
+            turn = np.zeros(len(self), dtype=np.int64)  # how many of its class were drawn before each
+            for label in range(self.n_classes):
+                turn[labels == label] = np.arange((labels == label).sum())
+            order = order[np.argsort(turn, kind="stable")]
+        return self if n >= len(self) else self.subset(torch.from_numpy(np.sort(order[:n])))
 
 
 def load(
@@ -118,4 +139,5 @@ def load(
     n_val = len(whole) // 5
     order = torch.from_numpy(shuffled(len(whole), seed))
     # Within a split the images keep the order of the source.
-    return whole.subset((order[:n_val] if split == "val" else order[n_val:]).sort().values)
+    part_of = whole.subset((order[:n_val] if split == "val" else order[n_val:]).sort().values)
+    return replace(part_of, numbers=None, split_size=None)

@@ -45,12 +45,15 @@ def vote(
         "images_sha256": dataset.sha256(),
         "dataset": dataset.name,
         "split": dataset.split,
+        **({} if dataset.split_size is None else {"split_size": dataset.split_size}),
         **(origin or {}),
     }
+    numbers = None if dataset.numbers is None else dataset.numbers.numpy()
 
-    def made(labels: npt.NDArray[Any], distance: npt.NDArray[Any]) -> Ballots:
+    def made(labels: npt.NDArray[Any], distance: npt.NDArray[Any], images: slice = slice(0)) -> Ballots:
         return Ballots(
             labels,
+            images=None if numbers is None else numbers[images],
             strategy=voter.cutter.strategy,
             image_size=dataset.image_size,
             n_classes=voter.n_classes,
@@ -65,6 +68,7 @@ def vote(
         made(none["labels"].astype(np.int8), none["distance"]),
         len(dataset),
         beside={"scores": none["scores"]} if scores else None,
+        numbers=numbers,
         chunk=chunk or fitting_chunk(n_ablations),
     )
     mine = own(writer, rank, world_size)
@@ -77,7 +81,7 @@ def vote(
 
         def write() -> None:
             labels, distance, *kept = (each.numpy() for each in wait())
-            writer.write(images, made(labels, distance), {"scores": kept[0]} if kept else None)
+            writer.write(images, made(labels, distance, images), {"scores": kept[0]} if kept else None)
 
         return write
 
