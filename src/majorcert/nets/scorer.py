@@ -17,7 +17,16 @@ from torch import Tensor, nn
 
 from majorcert.errors import ModelError
 from majorcert.nets.ambient import settled
-from majorcert.nets.company import Network, Seats, check_company, check_numbers, check_parts, check_same, odd_views
+from majorcert.nets.company import (
+    Network,
+    Seats,
+    check_company,
+    check_numbers,
+    check_parts,
+    check_same,
+    is_steady,
+    odd_views,
+)
 from majorcert.nets.device import usable_device
 from majorcert.nets.folded import folded
 from majorcert.nets.models import ModelConfig
@@ -91,7 +100,10 @@ class Scorer:
             raise ModelError(f"the precision is 'float32' or 'bfloat16', got {precision!r}")
         dtype = PRECISIONS[kind]
         n_pixels = shape[1] * shape[2]
-        tile = cpu_tile(n_pixels, views_per_image) if device.type == "cpu" else batch_size or gpu_tile(n_pixels)
+        if device.type == "cpu":
+            tiles = [cpu_tile(n_pixels, views_per_image)]
+        else:
+            tiles = [batch_size] if batch_size else gpu_tiles(n_pixels)
         with settled(device):
             if isinstance(network, nn.Module):
                 network = folded(network) if config else copy.deepcopy(network).eval()
@@ -100,7 +112,15 @@ class Scorer:
             if compiled:
                 network = torch.compile(network)
             like = torch.zeros((), dtype=dtype, device=device)
-            n_classes = config.n_classes if config else check_company(network, shape, tile, like)
+            n_classes = config.n_classes if config else check_company(network, shape, tiles[0], like)
+            tile = tiles[0]
+            if device.type != "cpu" or not config:
+                tile = next((each for each in tiles if is_steady(network, shape, each, like)), 0)
+            if not tile:
+                raise ModelError(
+                    f"in batches of {tiles[-1]} the network's answer to a view changes with its place in the batch; "
+                    + (f"use another batch_size than {batch_size}, or none" if batch_size else "try a small batch_size")
+                )
         return cls(network, shape, n_classes, device, kind, tile, compiled, known=config is not None)
 
     @property
@@ -112,9 +132,14 @@ class Scorer:
         return odd_views(self.shape).to(self.device, self.dtype)
 
     @property
+    def n_new(self) -> int:
+        """Of a full tile, the views that are new: a large tile has places for some of the one before."""
+        return self.tile if self.device.type == "cpu" else self.tile - self.tile // (BETWEEN + 1)
+
+    @property
     def seats(self) -> Seats:
         """The views of a tile that are scored again in the places left over in the next one."""
-        return Seats(self.tile, self.tile // 2 if self.device.type == "cpu" else self.tile // (BETWEEN + 1))
+        return Seats(self.tile, self.tile - self.n_new or self.tile // 2)
 
     def facts(self) -> dict[str, Any]:
         """What the scores depend on beside the weights and the images, as plain JSON."""
@@ -136,11 +161,9 @@ class Scorer:
             use: called with (n, classes) probabilities of the next n views, still being computed on the device.
         """
         health = Health(*torch.ones(2, dtype=torch.bool, device=self.device))
-        # On a GPU a tile is large, and has places for views to be scored again; on a CPU they have tiles of their own.
-        n_new = self.tile if self.device.type == "cpu" else self.tile - self.seats.n_again
         with settled(self.device):
-            for start in range(0, n_views, n_new):
-                logits, health = self._answer(cut(start, min(start + n_new, n_views)), health)
+            for start in range(0, n_views, self.n_new):
+                logits, health = self._answer(cut(start, min(start + self.n_new, n_views)), health)
                 use(logits.softmax(dim=1))
                 if self._watch_is_due():
                     _, health = self._answer(self._odd[:0], health)
@@ -170,7 +193,7 @@ class Scorer:
         """Whether a tile of views to be scored again comes next: after a stranger's first one, then now and then."""
         self._watch.n_tiles += 1
         first = self._watch.n_tiles == 1 and not self.known
-        return first or (self.device.type == "cpu" and self._watch.n_tiles % BETWEEN == 0)
+        return first or (self.n_new == self.tile and self._watch.n_tiles % BETWEEN == 0)
 
 
 class _Scored(NamedTuple):
@@ -198,10 +221,11 @@ def cpu_tile(n_pixels: int, n_views: int) -> int:
     return min((64, 32), key=lambda tile: -n_views % tile)
 
 
-def gpu_tile(n_pixels: int) -> int:
-    """Views in one pass on an accelerator: a power of two, and places for those to be scored again."""
+def gpu_tiles(n_pixels: int) -> list[int]:
+    """Views in one pass on an accelerator, best first: powers of two, with places for those to be scored again."""
     fitting = min(2**14, 2 ** int(math.log2(max(1, TILE_PIXELS // n_pixels))))
-    return fitting + fitting // BETWEEN
+    halved = [fitting // 2**k for k in range(9) if fitting // 2**k >= min(BETWEEN, fitting)]
+    return [tile + tile // BETWEEN for tile in halved]
 
 
 def _layout(device: torch.device) -> torch.memory_format:
