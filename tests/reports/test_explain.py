@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 import majorcert as mc
 from majorcert.commands.explain import explain as explain_command
-from majorcert.commands.report import pictures_of
+from majorcert.commands.inputs import pictures_of
 from majorcert.commands.report import report as report_command
 from majorcert.reports.contents import Contents
 from majorcert.reports.explain import WIDEST_MAP, explain, map_png, thinned
