@@ -74,6 +74,12 @@ class Allowed:
     """ballots that differ, all of them within `near`"""
     n_ballots: int
 
+    def __str__(self) -> str:
+        return (
+            f"{self.who}: {self.n_changed} of {self.n_ballots} ballots on record are not what the network votes now; "
+            f"they were allowed, since rounding may move scores that are within {self.near:g} of the threshold"
+        )
+
 
 def check_images(pictures: Pictures, evidence: Sequence[Evidence]) -> Check:
     """Are these the images that were voted on?"""

@@ -4,10 +4,20 @@ import random
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from majorcert.audit.check import Check, Difference
 from majorcert.audit.judgement import judged_anew
-from majorcert.audit.revote import Allowed, Network, Pictures, check_images, check_network, check_votes, comparable
+from majorcert.audit.revote import (
+    FLOAT32_MOVES,
+    Allowed,
+    Network,
+    Pictures,
+    check_images,
+    check_network,
+    check_votes,
+    comparable,
+)
 from majorcert.core.ballots import Ballots
 from majorcert.core.verdict import Verdict
 from majorcert.errors import DataError, EvidenceError
@@ -17,6 +27,7 @@ from majorcert.errors import DataError, EvidenceError
 class Audit:
     """What came of it."""
 
+    verdict: Verdict
     checks: tuple[Check, ...]
     rows: tuple[int, ...]
     """of the verdict, that were judged anew"""
@@ -35,6 +46,46 @@ class Audit:
     def n_changed(self) -> int:
         """Ballots that differ from the new votes, and were let pass as rounding."""
         return sum(each.n_changed for each in self.allowed)
+
+    @property
+    def tolerances(self) -> tuple[float, ...]:
+        """The tolerances that the verdict claims, ascending."""
+        return tuple(sorted({origin["fragile"] for origin in self.verdict.defenders if "fragile" in origin}))
+
+    def as_json(self) -> dict[str, Any]:
+        """The same for programs."""
+        return {
+            "method": self.verdict.method,
+            "patch": str(self.verdict.patch),
+            "fragile": [origin.get("fragile") for origin in self.verdict.defenders],
+            "equal": not self.differences,
+            "sample": [int(self.verdict.images[row]) for row in self.rows],
+            "n": len(self.verdict),
+            "n_split": self.n_split,
+            "checks": [
+                {"what": each.what, "n": each.n, "n_differences": len(each.differences)} for each in self.checks
+            ],
+            "n_changed_by_rounding": self.n_changed if self.allowed else None,
+            "near": [each.near for each in self.allowed],
+            "excess": [each.excess for each in self.allowed],
+            "differences": [vars(difference) for difference in self.differences],
+        }
+
+    def remarks(self) -> list[str]:
+        """What a reader must know beside the differences."""
+        n, found = len(self.verdict), list[str]()
+        if len(self.rows) < n:
+            by_lot = f"by lot (--seed {self.seed}); --sample all judges every one"
+            found.append(f"judged anew: {len(self.rows)} of {n} images, {by_lot}")
+        if self.n_split not in (None, n):
+            found.append(f"the verdict is about {n} of the {self.n_split} images of the split")
+        excess = max((each.excess for each in self.allowed), default=0.0)
+        if self.tolerances and excess > FLOAT32_MOVES:
+            found.append(
+                f"a distance on record may be too large by {excess:g} unnoticed; "
+                "what is certified with a tolerance is checked for one that is smaller by as much"
+            )
+        return found
 
 
 def verify(
@@ -81,7 +132,7 @@ def verify(
                 checks.append(check)
                 allowed.append(found)
     n_split = None if images is None else len(images)
-    return Audit(tuple(checks), tuple(rows), seed, tuple(allowed), n_split)
+    return Audit(verdict, tuple(checks), tuple(rows), seed, tuple(allowed), n_split)
 
 
 def sampled(n_images: int, n: int | None, seed: int) -> list[int]:

@@ -1,6 +1,5 @@
 """`majorcert predict`: image files to labels, each with what is proved of it."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,8 +10,7 @@ from majorcert.commands.options import Device, Json, SkipBad
 from majorcert.commands.terminal import patches_of, remark, say_json, say_table
 from majorcert.core.largest import largest_patch
 from majorcert.core.majority import majorcert
-from majorcert.core.threat import ImageSize, Patch
-from majorcert.errors import DataError
+from majorcert.core.threat import Patch
 
 
 def predict(
@@ -45,81 +43,48 @@ def predict(
     import torch
 
     from majorcert.nets.defender import Ensemble
-    from majorcert.nets.sources.folder import read_photo
+    from majorcert.nets.sources.photo import read_photos
 
     patches = patches_of(patch or ["5"])
     loaded = [Ensemble.load(each, device=device, precision=precision) for each in ensemble or ["cifar10"]]
     together = Ensemble([defender for each in loaded for defender in each.defenders])
     for size in patches:
         size.n_placements(together.image_size)
-    paths, pixels, photo_sizes = [], [], []
-    for path in image:
-        try:
-            seen, photo_size = read_photo(path, together.image_size, together.channels)
-        except DataError as error:
-            if not skip_bad:
-                raise
-            remark(f"skipped: {error}")
-            continue
-        paths.append(path)
-        pixels.append(seen)
-        photo_sizes.append(photo_size)
-    if not paths:
-        raise DataError("there is no image left to classify")
-    ballots = together.ballots(torch.from_numpy(np.stack(pixels)))
-    verdicts = [majorcert(ballots, size) for size in patches]
-    largest = largest_patch(ballots)
-    names, about = together.class_names, _about(together.image_size)
+    photos, skipped = read_photos(image, together.image_size, together.channels, skip_bad=skip_bad)
+    for error in skipped:
+        remark(f"skipped: {error}")
+    ballots = together.ballots(torch.from_numpy(np.stack([photo.pixels for photo in photos])))
+    verdicts, largest = [majorcert(ballots, size) for size in patches], largest_patch(ballots)
+    names, (height, width) = together.class_names, together.image_size
+    about = (
+        f"a patch is on the decoded image after it was resized to {height}x{width}, in pixels of that image; of the "
+        "photo, a certificate covers patches of at least the photo pixels that are told, painted after decoding"
+    )
     found: list[dict[str, Any]] = [
         {
-            "image": str(path),
+            "image": str(photo.path),
             "label": names[verdicts[0].predicted[k]],
             "certified": {str(verdict.patch): bool(verdict.certified[k]) for verdict in verdicts},
             "largest": int(largest[k]),
-            "photo_size": list(photo_size),
-            "photo_pixels": {
-                str(size): _on_photo(size, photo_size, together.image_size)
-                for size in (*patches, *([Patch(int(largest[k]))] if largest[k] else []))
-            },
+            "photo_size": list(photo.size),
+            "photo_pixels": {str(size): photo.covers(size) for size in (*patches, Patch(max(1, int(largest[k]))))},
             "about": about,
             "defenders": {
                 f"{place}:{each.strategy}": names[each.label[k]] for place, each in enumerate(ballots, start=1)
             },
         }
-        for k, (path, photo_size) in enumerate(zip(paths, photo_sizes, strict=True))
+        for k, photo in enumerate(photos)
     ]
     if json:
         say_json(found)
         return
     remark(about)
-    _say(found, patches, together.image_size)
+    header = ["image", "label", *(f"certified {size}" for size in patches), "largest certified"]
+    say_table([*header[:2], *(f"{name} of {height}x{width}" for name in header[2:])], [_cells(row) for row in found])
 
 
-def _about(image_size: ImageSize) -> str:
-    height, width = image_size
-    return (
-        f"a patch is on the decoded image after it was resized to {height}x{width}, in pixels of that image; of the "
-        "photo, a certificate covers patches of at least the photo pixels that are told, painted after decoding"
-    )
-
-
-def _on_photo(patch: Patch, photo_size: ImageSize, image_size: ImageSize) -> str:
-    """The same certificate in photo pixels; what is under one pixel covers no patch on the photo."""
-    from majorcert.nets.sources.photo import patch_on_photo
-
-    height, width = patch_on_photo(patch, photo_size, image_size)
-    return f"{height}x{width}" if height and width else "none"
-
-
-def _say(found: Sequence[dict[str, Any]], patches: Sequence[Patch], image_size: ImageSize) -> None:
-    height, width = image_size
-    of = f"of {height}x{width}"
-    header = ["image", "label", *(f"certified {size} {of}" for size in patches), f"largest certified {of}"]
-    lines = []
-    for row in found:
-        covers = row["photo_pixels"]
-        shown = [f"yes, {covers[size]} on the photo" if holds else "no" for size, holds in row["certified"].items()]
-        side = f"{row['largest']}x{row['largest']}"
-        shown.append(f"{side}, {covers[side]} on the photo" if row["largest"] else "none")
-        lines.append([row["image"], row["label"], *shown])
-    say_table(header, lines)
+def _cells(row: dict[str, Any]) -> list[str]:
+    """A line of the table: sizes on the resized image, and beside them on the photo."""
+    covers, side = row["photo_pixels"], f"{row['largest']}x{row['largest']}"
+    shown = [f"yes, {covers[size]} on the photo" if holds else "no" for size, holds in row["certified"].items()]
+    return [row["image"], row["label"], *shown, f"{side}, {covers[side]} on the photo" if row["largest"] else "none"]

@@ -6,7 +6,6 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from majorcert.audit.revote import FLOAT32_MOVES
 from majorcert.audit.verify import Audit
 from majorcert.audit.verify import verify as audited
 from majorcert.commands.options import DataDir, Device, Json, SkipBad, SplitSeed
@@ -91,7 +90,7 @@ def verify(
             progress=lambda done, total: shown.show(done, total, "images"),
             **given,
         )
-    _say(judged, audit, bool(weights), json)
+    _say(audit, json)
     if audit.differences:
         raise typer.Exit(1)
 
@@ -104,55 +103,23 @@ def _number(sample: str) -> int | None:
     return int(sample)
 
 
-def _say(verdict: Verdict, audit: Audit, revoted: bool, json: bool) -> None:
+def _say(audit: Audit, json: bool) -> None:
     if json:
-        say_json(_facts(verdict, audit, revoted))
+        say_json(audit.as_json())
     else:
         lines = [[check.what, str(check.n), str(len(check.differences))] for check in audit.checks]
-        allowed = [["ballots changed by rounding alone", str(audit.n_changed), "allowed"]] if revoted else []
+        allowed = [["ballots changed by rounding alone", str(audit.n_changed), "allowed"]] if audit.allowed else []
         say_table(["what", "how many", "differences"], lines + allowed)
-    if len(audit.rows) < len(verdict):
-        remark(
-            f"judged anew: {len(audit.rows)} of {len(verdict)} images, by lot (--seed {audit.seed}); "
-            "--sample all judges every one"
-        )
-    if audit.n_split is not None and len(verdict) != audit.n_split:
-        remark(f"the verdict is about {len(verdict)} of the {audit.n_split} images of the split")
+    for line in audit.remarks():
+        remark(line)
     for difference in audit.differences[:SHOWN]:
         complain(str(difference))
     if len(audit.differences) > SHOWN:
         complain(f"and {len(audit.differences) - SHOWN} more differences")
     for each in audit.allowed:
         if each.n_changed:
-            complain(
-                f"{each.who}: {each.n_changed} of {each.n_ballots} ballots on record are not what the network votes "
-                f"now; they were allowed, since rounding may move scores that are within {each.near:g} of the threshold"
-            )
-    tolerances = sorted({str(origin["fragile"]) for origin in verdict.defenders if "fragile" in origin})
-    excess = max((each.excess for each in audit.allowed), default=0.0)
-    if tolerances and excess > FLOAT32_MOVES:
-        remark(
-            f"a distance on record may be too large by {excess:g} unnoticed; "
-            "what is certified with a tolerance is checked for one that is smaller by as much"
-        )
+            complain(str(each))
     if not audit.differences:
         but = f", but {audit.n_changed} ballots that rounding was allowed to change" if audit.n_changed else ""
-        at = f", with fragile ballots at {', '.join(tolerances)}" if tolerances else ""
+        at = f", with fragile ballots at {', '.join(map(str, audit.tolerances))}" if audit.tolerances else ""
         remark(f"no difference found{but}{at}")
-
-
-def _facts(verdict: Verdict, audit: Audit, revoted: bool) -> dict[str, Any]:
-    return {
-        "method": verdict.method,
-        "patch": str(verdict.patch),
-        "fragile": [origin.get("fragile") for origin in verdict.defenders],
-        "equal": not audit.differences,
-        "sample": [int(verdict.images[row]) for row in audit.rows],
-        "n": len(verdict),
-        "n_split": audit.n_split,
-        "checks": [{"what": each.what, "n": each.n, "n_differences": len(each.differences)} for each in audit.checks],
-        "n_changed_by_rounding": audit.n_changed if revoted else None,
-        "near": [each.near for each in audit.allowed],
-        "excess": [each.excess for each in audit.allowed],
-        "differences": [vars(difference) for difference in audit.differences],
-    }
