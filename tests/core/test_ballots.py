@@ -150,3 +150,15 @@ def test_the_kind_of_number_of_a_threshold_does_not_matter(number: type) -> None
     scores = np.full((1, 4, 3), 0.7, dtype=np.float32)
     ballots = mc.Ballots.from_scores(scores, threshold=number(0.7), strategy="columns:2", image_size=(4, 4))
     assert ballots.counts().tolist() == [[4, 4, 4]]
+
+
+@pytest.mark.parametrize("chosen", [np.full(10_000, 1), np.array([0, 2, 0]), np.array([-1, 2])])
+def test_an_image_is_in_evidence_once(chosen: np.ndarray) -> None:
+    ballots = mc.Ballots(np.zeros((3, 2), int), strategy="columns:1", image_size=(1, 2), n_classes=2)
+    scores = mc.Scores.of_votes(ballots)
+    for evidence in (ballots, scores, mc.MaskedScores(scores, mc.Patch(1))):
+        with pytest.raises(mc.BallotsError, match=r"image [012] .*more than once"):
+            evidence[chosen]
+        assert evidence[np.array([2, 0])].images.tolist() == [2, 0]
+    with pytest.raises(mc.BallotsError, match=r"image 7 .*more than once"):
+        mc.Ballots(np.zeros((3, 2), int), strategy="columns:1", image_size=(1, 2), n_classes=2, images=[7, 1, 7])

@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import json
+import os
 import shutil
 import struct
 import tracemalloc
@@ -63,7 +64,7 @@ def declared(store: Path, shape: list[int], chunk: list[int]) -> None:
     [
         ([10**9, 10**6, 1], [1000, 10**6, 1], "declares 1000000000 images in 1000000 chunks"),
         ([10**7, 4, 1], [1, 4, 1], "declares 10000000 images in 10000000 chunks"),
-        ([10**4, 10**4, 1], [10**3, 10**4, 1], "would take 100,000,000 bytes"),
+        ([10**4, 10**4, 1], [10**3, 10**4, 1], "would take 400,000,000 bytes"),
         ([10**4, 10**12, 1], [10**3, 10**12, 1], "declares chunks of over"),
         ([10**30, 4, 1], [10**3, 4, 1], "declares 1" + "0" * 30 + " images"),
         ([10, 4, 1], [0, 4, 1], "cannot read the evidence store"),
@@ -106,7 +107,7 @@ def test_a_chunk_that_unpacks_to_more_than_declared(tmp_path: Path) -> None:
         ({"image_size": [10**6, 10**6]}, "are too large, a side has at most 16384 pixels"),
         ({"image_size": [4, 10**12], "strategy": "rows:1"}, "are too large"),
         ({"n_classes": 10**12}, "the counts of 1000000000000 classes would take"),
-        ({"n_classes": float("inf")}, "do not fit together"),
+        ({"n_classes": float("inf")}, "it is not JSON"),
     ],
 )
 def test_evidence_of_huge_images_or_classes(tmp_path: Path, change: dict[str, Any], message: str) -> None:
@@ -116,6 +117,26 @@ def test_evidence_of_huge_images_or_classes(tmp_path: Path, change: dict[str, An
     rewritten(tmp_path / "e" / "zarr.json", attributes={**attributes, **change})
     with pytest.raises(mc.StoreError, match=message):
         mc.Ballots.load(tmp_path / "e")
+
+
+def test_evidence_that_is_small_on_disk_and_large_when_it_is_read(tmp_path: Path) -> None:
+    """20 MB of zeros in a few hundred bytes: it would fit as it is, but not while it is decoded, copied and checked."""
+    BALLOTS.save(tmp_path / "e")
+    declared(tmp_path / "e", [5 * 10**6, 4, 1], [5 * 10**6, 4, 1])
+    packed = Zstd(level=9).encode(bytes(20 * 10**6))
+    chunk = tmp_path / "e" / "labels" / "c" / "0" / "0" / "0"
+    chunk.write_bytes(packed + google_crc32c.value(packed).to_bytes(4, "little"))
+    tracemalloc.reset_peak()
+    with pytest.raises(mc.StoreError, match="would take 80,000,000 bytes, and 67,108,864 are free"):
+        mc.Ballots.load(tmp_path / "e")
+    with pytest.raises(mc.StoreError, match="would take 80,000,000 bytes"):
+        mc.Ballots.load(tmp_path / "e", slice(0, 1))
+
+
+def test_free_memory_is_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    before = intake.memory()
+    assert 0 < before < os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def test_evidence_packed_in_another_way(tmp_path: Path) -> None:
@@ -150,13 +171,13 @@ def verdict_file(path: Path, header: dict[str, Any], row: dict[str, Any] | None 
     ("header", "row", "message"),
     [
         ({"placements": [2**12, 2**12]}, {}, "maps of 4096x4096 placements for 3 images"),
-        ({"placements": [2**11, 2**11, 2**11]}, {}, "of another kind than expected"),
+        ({"placements": [2**11, 2**11, 2**11]}, {}, "expected a list of length 2, in placements"),
         ({"placements": [10**100, 1]}, {}, "expected a whole number"),
         ({"n": 10**12}, {}, "truncated, it has 3 of 1000000000000 rows"),
         ({}, {"safe": base64.b64encode(zlib.compress(bytes(2**26))).decode()}, "a map of 3 bytes where 2 are expected"),
-        ({}, {"predicted": 10**30}, "expected a whole number, got 1000"),
-        ({}, {"image": 1.5}, "expected a whole number, got 1.5"),
-        ({"defenders": [1, 2]}, {}, "the defenders are not described"),
+        ({}, {"predicted": 10**30}, "row 0: .*expected a whole number.*in predicted"),
+        ({}, {"image": 1.5}, "row 0: expected a whole number.*in image"),
+        ({"defenders": [1, 2]}, {}, "expected named values, got a whole number, in defenders"),
     ],
 )
 def test_a_verdict_of_huge_numbers(tmp_path: Path, header: dict[str, Any], row: dict[str, Any], message: str) -> None:
@@ -207,7 +228,7 @@ def test_a_zip_bomb(tmp_path: Path) -> None:
         for _ in range(2**7):
             file.write(bytes(2**20))
     assert path.stat().st_size < 2**18
-    with pytest.raises(mc.DataError, match=r"its arrays would take 134,\d+,\d+ bytes, and this machine has 67,108,864"):
+    with pytest.raises(mc.DataError, match=r"its arrays would take 134,\d+,\d+ bytes, and 67,108,864 are free"):
         load_data(str(path), "trainval")
     with zipfile.ZipFile(path, "w", zipfile.ZIP_BZIP2) as archive:
         archive.writestr("images.npy", header)

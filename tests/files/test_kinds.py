@@ -145,6 +145,46 @@ def test_scores_with_forged_facts_are_refused(change: dict[str, object], tmp_pat
     assert "`str`" not in str(caught.value)
 
 
+@pytest.mark.parametrize("n_images", [9, 0, -1, "many", 10**30])
+def test_images_beyond_the_data_set_are_refused(n_images: object, tmp_path: Path) -> None:
+    save_evidence(some_ballots(), tmp_path / "e")
+    forged(tmp_path / "e", split_size=10)
+    assert load_evidence(tmp_path / "e").provenance["split_size"] == 10
+    save_evidence(some_ballots()[np.array([3, 9])], tmp_path / "e")
+    forged(tmp_path / "e", split_size=n_images)
+    if n_images == 10**30:
+        assert len(load_evidence(tmp_path / "e")) == 2
+        return
+    with pytest.raises(mc.StoreError, match=r"image 9 .* 9 images|split_size") as caught:
+        load_evidence(tmp_path / "e")
+    assert "do not fit together" in str(caught.value)
+
+
+def test_repeated_images_in_a_store_are_refused(tmp_path: Path) -> None:
+    save_evidence(some_ballots()[np.array([3, 9])], tmp_path / "e")
+    Store.open(tmp_path / "e", writable=True).write(slice(None), {"images": np.array([3, 3])})
+    with pytest.raises(mc.StoreError, match="image 3 is there more than once"):
+        load_evidence(tmp_path / "e")
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
+def test_provenance_without_a_number_leads_to_no_verdict(number: str, tmp_path: Path) -> None:
+    save_evidence(some_ballots(), tmp_path / "e")
+    forged(tmp_path / "e", epochs="HERE")
+    described = tmp_path / "e" / "zarr.json"
+    described.write_text(described.read_text().replace('"HERE"', number))
+    with pytest.raises(mc.StoreError, match="cannot read the evidence store"):
+        load_evidence(tmp_path / "e")
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), {"a": object()}, {1, 2}])
+def test_a_verdict_that_could_not_be_read_is_not_written(value: object, tmp_path: Path) -> None:
+    ballots = mc.Ballots(np.zeros((1, 6), int), **FACTS, n_classes=3, provenance={"epochs": value})
+    with pytest.raises(mc.StoreError, match=r"v\.jsonl: .*plain JSON"):
+        mc.drs(ballots, mc.Patch(1)).save(tmp_path / "v.jsonl")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_provenance_may_have_the_word_kind(tmp_path: Path) -> None:
     mc.Ballots(np.zeros((1, 6), int), **FACTS, n_classes=3, provenance={"kind": "scores"}).save(tmp_path / "e")
     assert kind_of(load_evidence(tmp_path / "e")).name == "ballots"

@@ -111,7 +111,7 @@ class Ballots:
             for name in ("labels", "images", "label", "distance", "fragile")
             if self.__dict__.get(name) is not None
         }
-        part.__dict__.update(self.__dict__ | some)
+        part.__dict__.update(self.__dict__ | some, images=checked_images(some["images"], len(some["images"])))
         return part
 
     def tolerating(self, tolerance: float) -> "Ballots":
@@ -205,6 +205,9 @@ def checked_images(images: npt.ArrayLike | None, n_images: int) -> Ints:
         raise BallotsError(
             f"expected one index, 0 or more, for each of {n_images} images, got {index.dtype} {index.shape}"
         )
+    in_order = np.sort(index)
+    if (again := in_order[1:][in_order[1:] == in_order[:-1]]).size:
+        raise BallotsError(f"image {again[0]} is there more than once; each image of the data set counts once")
     return read_only(index.astype(np.int64))
 
 

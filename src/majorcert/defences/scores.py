@@ -115,7 +115,8 @@ class Scores:
         if not isinstance(images, slice) and np.ndim(images) != 1:
             raise BallotsError(f"scores are taken by slice or index array, got {images!r}; for one image [i : i + 1]")
         part = object.__new__(type(self))
-        part.__dict__.update(self.__dict__, points=self.points[images], images=self.images[images])
+        points, numbers = self.points[images], self.images[images]
+        part.__dict__.update(self.__dict__, points=points, images=checked_images(numbers, len(points)))
         return part
 
     @classmethod

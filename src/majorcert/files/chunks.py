@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from majorcert.errors import StoreError
-from majorcert.files.untrusted import MAX_JSON_BYTES, plain_size, reason
+from majorcert.files.untrusted import plain_size, read_json, reason
 
 FORMAT = "majorcert-evidence"
 VERSION = 1
@@ -109,16 +109,14 @@ def _remove_old(part: Path) -> None:
 
 
 def check_metadata(path: str | PathLike[str]) -> None:
-    """Refuse a zarr.json that is no plain file of a sensible size; one that is missing is left to the reader."""
+    """Refuse a zarr.json that is no plain JSON of a sensible size; one that is missing is left to the reader."""
     metadata = Path(path) / "zarr.json"
     try:
-        size = plain_size(metadata)
+        read_json(metadata)
     except FileNotFoundError:
         return
     except (OSError, ValueError) as error:
         raise StoreError(f"{metadata}: cannot read the evidence store ({reason(error)})") from None
-    if size > MAX_JSON_BYTES:
-        raise StoreError(f"{metadata}: refused, it has {size:,} bytes, and at most {MAX_JSON_BYTES:,} are expected")
 
 
 def check_codecs(path: str, name: str, array: Any) -> None:

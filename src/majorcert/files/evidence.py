@@ -40,6 +40,8 @@ def load_evidence(path: str | PathLike[str], images: slice = slice(None)) -> Evi
         facts = typed(store.attributes, Facts)
         n_images, (height, width) = len(arrays["images"]), facts.image_size
         check_room(n_images * facts.n_classes * 8, f"the counts of {facts.n_classes} classes")
+        if facts.split_size is not None and (last := arrays["images"].max(initial=0)) >= facts.split_size:
+            raise ValueError(f"image {last} of a split that has {facts.split_size} images")
         origin = {key: value for key, value in store.attributes.items() if key != "kind"}
         evidence = store.kind.made(arrays, origin)
         check_room(n_images * height * width, "the maps of all placements (read fewer images at a time)")
@@ -85,10 +87,10 @@ def attributes_of(evidence: Evidence) -> dict[str, Any]:
 def _read(store: Store, optional: Mapping[str, bool], images: slice) -> Arrays:
     """Columns of some images, and the numbers of these; each has as many images as the store."""
     n_images = store.n_images
-    arrays = {"images": np.arange(n_images)[images]}
-    for name in [name for name in ("images", *optional) if name in store or not optional.get(name, True)]:
+    arrays = dict[str, Array]()
+    for name in [name for name in (*optional, "images") if name in store or not optional.get(name, True)]:
         if (found := store.array(name).shape[0]) != n_images:
             raise StoreError(f"{store.path}: damaged, {name!r} is of {found} images, and there are {n_images}")
         arrays[name] = store.read(name, images)
     store.check_unchanged()
-    return arrays
+    return {"images": np.arange(*images.indices(n_images)), **arrays}

@@ -34,6 +34,8 @@ class Column:
     """NumPy's letters for the numbers that it may hold: "i" for integers, "f" for floats"""
     n_axes: int
     optional: bool = False
+    room: int = 4
+    """how many times its bytes are taken while it is decoded, copied and checked"""
 
 
 IMAGES = Column("i", 1, optional=True)
@@ -60,8 +62,10 @@ class Kind:
     def leading(self) -> str:
         return next(iter(self.columns))
 
-    def column(self, name: str) -> Column | None:
-        return {**self.columns, **self.beside, "images": IMAGES}.get(name)
+    @property
+    def every(self) -> Mapping[str, Column]:
+        """All arrays that a store of this kind may have."""
+        return {**self.columns, **self.beside, "images": IMAGES}
 
 
 class Facts(msgspec.Struct):
@@ -69,9 +73,11 @@ class Facts(msgspec.Struct):
 
     image_size: tuple[int, int]
     n_classes: int
+    split_size: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    """how many images the split has that these are of"""
 
 
-class VotingFacts(Facts):
+class VotingFacts(Facts, kw_only=True):
     strategy: str
 
 
@@ -134,7 +140,7 @@ def _masked_scores(arrays: Arrays, attributes: Mapping[str, Any]) -> MaskedScore
     return MaskedScores(scores_of(arrays, attributes), Patch.parse(facts.mask), float(Fraction(facts.mask_threshold)))
 
 
-LABELS, SCORES = Column("i", 3), Column("if", 3)
+LABELS, SCORES = Column("i", 3), Column("if", 3, room=8)
 BALLOTS = Kind(
     "ballots",
     Ballots,

@@ -167,6 +167,7 @@ class Store:
             raise StoreError(f"{path}: evidence of version {found[1]!r}, this majorcert reads version {VERSION}")
         seal = attributes.pop(SEAL, None)
         with explained(path, "read"):
+            plain(attributes)
             if seal is not None and seal != seal_of(attributes, seal["arrays"]):
                 raise StoreError(f"{path}: cannot read the evidence store; it is damaged, its attributes were changed")
         return cls(str(path), group, _kind_of(path, attributes), _made=made)
@@ -177,7 +178,7 @@ class Store:
 
     def array(self, name: str) -> Any:
         """The zarr.Array of that name, after its declared type and sizes were checked."""
-        array, column = self._opened(name), self.kind.column(name)
+        array, column = self._opened(name), self.kind.every.get(name)
         if column is None or array.dtype.kind not in column.types or array.ndim != column.n_axes:
             raise StoreError(f"{self.path}: damaged, {name!r} is declared as {array.dtype} {array.shape}")
         return array
@@ -260,14 +261,14 @@ class Store:
 
     def read(self, name: str, images: slice = slice(None)) -> Array:
         """A part of an array, as it is on disk."""
-        array = self.array(name)
+        array, column = self.array(name), self.kind.every[name]
         start, stop, _ = images.indices(array.shape[0])
         with explained(self.path, "read"):
-            per_image = math.prod(array.shape[1:]) * array.dtype.itemsize
-            check_room(max(0, stop - start) * per_image, f"{name!r} (read fewer images at a time)")
-            if "://" not in self.path and stop > start:
-                numbers = range(start // array.chunks[0], -(-stop // array.chunks[0]))
-                check_chunks(Path(self.path) / name, per_image * array.chunks[0], numbers, array.ndim)
+            n_bytes = math.prod(array.chunks) * array.dtype.itemsize
+            numbers = range(start // array.chunks[0], -(-stop // array.chunks[0])) if stop > start else range(0)
+            check_room(len(numbers) * n_bytes * column.room, f"{name!r} (read fewer images at a time)")
+            if "://" not in self.path:
+                check_chunks(Path(self.path) / name, n_bytes, numbers, array.ndim)
             return np.asarray(array[images])
 
 

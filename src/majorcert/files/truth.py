@@ -5,12 +5,13 @@ is about by their SHA-256, so that the labels of other images are refused. A pla
 has labels for all is checked; that it has more is told and allowed, as the evidence may be of the first images alone.
 """
 
-import json
+import re
 from collections.abc import Callable, Mapping
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -18,17 +19,22 @@ from majorcert.core.plurality import Ints
 from majorcert.core.reach import Evidence
 from majorcert.errors import StoreError
 from majorcert.files.atomic import replacing
-from majorcert.files.untrusted import read_json, read_npy, reason
+from majorcert.files.untrusted import MAX_JSON_BYTES, decoded, read_bytes, read_npy, reason
 
-FORMAT = "majorcert-truth"
-VERSION = 1
+
+class Truth(msgspec.Struct, tag_field="format", tag="majorcert-truth"):
+    """A truth file; what else it says, such as the names of the classes, is for people."""
+
+    version: Literal[1]
+    images_sha256: str | None
+    labels: list[int]
 
 
 def write_truth(path: str | PathLike[str], labels: npt.ArrayLike, origin: dict[str, Any]) -> None:
     """Write the true labels of the images that `origin` (dataset, split, images_sha256, class_names) describes."""
-    content = {"format": FORMAT, "version": VERSION, **origin, "labels": np.asarray(labels).tolist()}
+    content = {"format": "majorcert-truth", "version": 1, **origin, "labels": np.asarray(labels).tolist()}
     with replacing(path) as beside:
-        beside.write_text(json.dumps(content) + "\n", encoding="utf-8")
+        beside.write_bytes(msgspec.json.encode(content) + b"\n")
 
 
 def truth_beside(store: str | PathLike[str], evidence: Evidence) -> Path:
@@ -38,7 +44,9 @@ def truth_beside(store: str | PathLike[str], evidence: Evidence) -> Path:
 
 
 def truth_name(dataset: str, split: str) -> str:
-    return f"{dataset}-{split}.truth.json"
+    """The name of a file, whatever the data set is called: it may be a stranger who says so."""
+    plain = (re.sub(r"[^\w .+=@-]", "_", str(name))[:100] for name in (dataset, split))
+    return f"{'-'.join(plain)}.truth.json"
 
 
 def split_size(provenance: Mapping[str, Any], n_known: int) -> int:
@@ -69,14 +77,12 @@ def read_truth(path: str | PathLike[str], evidence: Evidence, doubt: Callable[[s
         if Path(path).suffix == ".npy":
             labels = read_npy(path)
         else:
-            raw = read_json(path)
-            if (raw["format"], raw["version"]) != (FORMAT, VERSION):
-                raise StoreError(f"{path}: not a truth file of version {VERSION}")
+            truth = decoded(read_bytes(path, MAX_JSON_BYTES), Truth)
             voted_on = evidence.provenance.get("images_sha256")
-            same_images = voted_on == raw["images_sha256"]
+            same_images = voted_on == truth.images_sha256
             if voted_on is not None and not same_images:
                 raise StoreError(f"{path}: holds the true labels of other images than those that were voted on")
-            labels = np.asarray(raw["labels"])
+            labels = np.asarray(truth.labels)
         if labels.ndim != 1 or labels.dtype.kind not in "iu":
             raise StoreError(f"{path}: expected one whole number for each image, got {labels.dtype} {labels.shape}")
         last = int(evidence.images.max(initial=-1))
@@ -90,7 +96,7 @@ def read_truth(path: str | PathLike[str], evidence: Evidence, doubt: Callable[[s
         chosen: Ints = labels[evidence.images].astype(np.int64)
         if chosen.size and (chosen.min() < 0 or chosen.max() >= evidence.n_classes):
             raise StoreError(f"{path}: labels are 0 to {evidence.n_classes - 1}, got {chosen.min()} to {chosen.max()}")
-    except (OSError, ValueError, TypeError, KeyError, IndexError, OverflowError) as error:
+    except (OSError, ValueError, OverflowError) as error:
         raise StoreError(
             f"{path}: cannot be read as the true labels of {len(evidence)} images ({reason(error)})"
         ) from None

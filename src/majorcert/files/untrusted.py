@@ -4,16 +4,16 @@ Nothing that is read is ever executed. What is wrong with a file comes out as an
 reader of each artifact turns into its own sentence.
 """
 
-import json
 import math
 import os
 import re
 import stat
 import sys
 import zipfile
+from contextlib import suppress
 from os import PathLike
 from pathlib import Path
-from typing import IO, Any, NoReturn, TypeVar
+from typing import IO, Any, TypeVar, overload
 
 import msgspec
 import numpy as np
@@ -63,8 +63,6 @@ def reason(error: BaseException) -> str:
         return error.strerror
     if isinstance(error, KeyError):
         return f"it has no {str(error.args[0])[:40]!r}" if error.args else "a part of it is missing"
-    if isinstance(error, json.JSONDecodeError):
-        return f"it is not JSON, from line {error.lineno}, column {error.colno} on"
     if isinstance(error, UnicodeDecodeError):
         return "it is not text in UTF-8"
     text = cleaned(" ".join(str(error).split()))
@@ -74,25 +72,33 @@ def reason(error: BaseException) -> str:
 
 
 def memory() -> int:
-    """The bytes that this process may hope for: of the machine, its container and its own limit the least."""
+    """The bytes that this process may still take: of the machine, its container and its own limit the least."""
     if sys.platform == "win32":
         return sys.maxsize
     import resource
 
-    found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    page = os.sysconf("SC_PAGE_SIZE")
+    found = [page * os.sysconf("SC_PHYS_PAGES")]
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]
-    if limit != resource.RLIM_INFINITY:
-        found.append(limit)
-    container = Path("/sys/fs/cgroup/memory.max")
-    if container.is_file() and (text := container.read_text().strip()).isdigit():
-        found.append(int(text))
-    return min(found)
+    with suppress(OSError, ValueError, KeyError):  # files of Linux
+        found.append(1024 * _numbers(Path("/proc/meminfo"))["MemAvailable:"])
+        if limit != resource.RLIM_INFINITY:
+            found.append(limit - page * int(Path("/proc/self/statm").read_text().split()[0]))
+    with suppress(OSError, ValueError, KeyError):  # of a container, in which files that were read can be forgotten
+        container = Path("/sys/fs/cgroup")
+        used, kept = int((container / "memory.current").read_text()), _numbers(container / "memory.stat")
+        found.append(int((container / "memory.max").read_text()) - used + kept["inactive_file"] + kept["active_file"])
+    return max(0, min(found))
+
+
+def _numbers(path: Path) -> dict[str, int]:
+    return {name: int(number) for name, number, *_ in (line.split() for line in path.read_text().splitlines())}
 
 
 def check_room(n_bytes: int, what: str) -> None:
     """Refuse what would not fit in memory, before any is taken."""
     if n_bytes > memory():
-        raise ValueError(f"{what} would take {n_bytes:,} bytes, and this machine has {memory():,}")
+        raise ValueError(f"{what} would take {n_bytes:,} bytes, and {memory():,} are free")
 
 
 def plain_size(path: str | PathLike[str]) -> int:
@@ -128,12 +134,23 @@ def read_object(path: str | Path) -> dict[str, Any]:
 
 def parse_json(text: str | bytes) -> Any:
     """JSON as its standard has it: no NaN, no infinity, and not nested deeper than any of ours."""
+    return decoded(text, Any)
+
+
+@overload
+def decoded(text: str | bytes, wanted: type[T]) -> T: ...
+@overload
+def decoded(text: str | bytes, wanted: Any) -> Any: ...
+def decoded(text: str | bytes, wanted: Any) -> Any:
+    """JSON as an object of that type."""
     if not text.strip():
         raise ValueError("it is empty")
     try:
-        return json.loads(text.decode() if isinstance(text, bytes) else text, parse_constant=_no_number)
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise ValueError(reason(error)) from None
+        return msgspec.json.decode(text, type=wanted)
+    except msgspec.ValidationError as error:
+        raise ValueError(_in_words(error)) from None
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise ValueError(f"it is not JSON ({reason(error)})") from None
     except RecursionError:
         raise ValueError("its brackets are nested too deeply") from None
 
@@ -220,7 +237,3 @@ def _fill(file: IO[bytes], content: bytearray) -> int:
     while done < len(content) and (n := file.readinto(view[done : done + 2**20])):  # type: ignore[attr-defined]
         done += n
     return done
-
-
-def _no_number(text: str) -> NoReturn:
-    raise ValueError(f"{text} is not a number of JSON")

@@ -1,25 +1,23 @@
 """Verdicts on disk: JSON lines, a header and one row for each image."""
 
 import base64
-import json
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from os import PathLike
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Annotated, Any, Literal
 
+import msgspec
 import numpy as np
 
 from majorcert.core.threat import Bools, Patch
 from majorcert.core.verdict import Verdict, Witness
-from majorcert.errors import StoreError
+from majorcert.errors import MajorcertError, StoreError
 from majorcert.files.atomic import replacing
-from majorcert.files.untrusted import check_room, parse_json, plain_size, reason
+from majorcert.files.chunks import plain
+from majorcert.files.untrusted import check_room, decoded, plain_size, reason
 
-FORMAT = "majorcert-verdict"
-VERSION = 1
-ARGUMENTS = ("", "theorem1", "theorem2", "margin", "local")
 MAX_CELLS = 2**32
 """Placements of all images together; a file that declares more is refused before memory is taken."""
 MAX_MAP = 2**22
@@ -27,35 +25,65 @@ MAX_MAP = 2**22
 MAX_LINE = 2**24
 """Bytes of one row."""
 
+Whole = Annotated[int, msgspec.Meta(ge=-1, lt=2**62)]
+Side = Annotated[int, msgspec.Meta(ge=1, lt=2**31)]
+
+
+class Header(msgspec.Struct, tag_field="format", tag="majorcert-verdict"):
+    version: Literal[1]
+    method: str
+    patch: tuple[Side, Side]
+    placements: tuple[Side, Side] | None
+    n: Whole
+    defenders: list[dict[str, Any]]
+
+
+class Reason(msgspec.Struct):
+    """A witness, whose numbers fit in arrays."""
+
+    placement: tuple[Whole, Whole]
+    rival: Whole
+    forced: tuple[Whole, ...]
+
+
+class Row(msgspec.Struct, omit_defaults=True):
+    image: Whole
+    predicted: Whole
+    certified: bool
+    by: Literal["", "theorem1", "theorem2", "margin", "local"]
+    witness: Reason | None = None
+    safe: str | None = None
+    """the map of an image that is not safe everywhere, packed"""
+
 
 def save_verdict(verdict: Verdict, path: str | PathLike[str]) -> None:
     """Write a header with the provenance, then a row for each image; whole or not at all."""
-    header = {
-        "format": FORMAT,
-        "version": VERSION,
-        "method": verdict.method,
-        "patch": [verdict.patch.height, verdict.patch.width],
-        "placements": None if verdict.safe is None else list(verdict.safe.shape[1:]),
-        "n": len(verdict),
-        "defenders": [dict(defender) for defender in verdict.defenders],
-    }
-    with replacing(path) as beside, beside.open("w", encoding="utf-8") as file:
-        for row in (header, *(_row(verdict, i) for i in range(len(verdict)))):
-            file.write(json.dumps(row, separators=(",", ":")) + "\n")
+    try:
+        defenders = plain([dict(defender) for defender in verdict.defenders])
+    except (TypeError, ValueError, RecursionError) as error:
+        raise StoreError(f"{path}: the provenance of the evidence is not plain JSON ({reason(error)})") from None
+    header = Header(
+        version=1,
+        method=verdict.method,
+        patch=(verdict.patch.height, verdict.patch.width),
+        placements=None if verdict.safe is None else verdict.safe.shape[1:],
+        n=len(verdict),
+        defenders=defenders,
+    )
+    with replacing(path) as beside, beside.open("wb") as file:
+        for line in (header, *(_row(verdict, i) for i in range(len(verdict)))):
+            file.write(msgspec.json.encode(line) + b"\n")
 
 
-def _row(verdict: Verdict, i: int) -> dict[str, Any]:
-    row: dict[str, Any] = {
-        "image": int(verdict.images[i]),
-        "predicted": int(verdict.predicted[i]),
-        "certified": bool(verdict.certified[i]),
-        "by": str(verdict.by[i]),
-    }
-    if (witness := verdict.witnesses[i]) is not None:
-        row["witness"] = asdict(witness)
-    if verdict.safe is not None and not verdict.safe[i].all():
-        row["safe"] = _pack(verdict.safe[i])
-    return row
+def _row(verdict: Verdict, i: int) -> Row:
+    return Row(
+        image=int(verdict.images[i]),
+        predicted=int(verdict.predicted[i]),
+        certified=bool(verdict.certified[i]),
+        by=str(verdict.by[i]),  # type: ignore[arg-type]
+        witness=None if (found := verdict.witnesses[i]) is None else Reason(**asdict(found)),
+        safe=None if verdict.safe is None or verdict.safe[i].all() else _packed(verdict.safe[i]),
+    )
 
 
 def load_verdict(path: str | PathLike[str]) -> Verdict:
@@ -68,38 +96,59 @@ def load_verdict(path: str | PathLike[str]) -> Verdict:
         with Path(path).open("rb") as file:
             n_rows = sum(1 for _ in _lines(file)) - 1
             file.seek(0)
-            rows = (parse_json(line) for line in _lines(file))
-            header: Any = next(rows, None)
-            if header is None:
-                raise StoreError(f"{path}: not a verdict file, it is empty")
-            if header["format"] != FORMAT or header["version"] != VERSION:
-                raise StoreError(f"{path}: not a verdict of version {VERSION}")
-            if n_rows != header["n"]:
-                raise StoreError(f"{path}: truncated, it has {n_rows} of {header['n']} rows")
-            return _from_rows(header, n_rows, rows)
-    except (
-        OSError,
-        KeyError,
-        TypeError,
-        ValueError,
-        IndexError,
-        AttributeError,
-        OverflowError,
-        zlib.error,
-    ) as error:
-        raise StoreError(f"{path}: not a verdict file, or damaged ({reason(error)})") from error
+            lines = _lines(file)
+            header = decoded(next(lines, b""), Header)
+            if n_rows != header.n:
+                raise ValueError(f"truncated, it has {n_rows} of {header.n} rows")
+            return _verdict(header, [_read_row(i, line) for i, line in enumerate(lines)])
+    except (OSError, ValueError, zlib.error, MajorcertError) as error:
+        raise StoreError(f"{path}: not a verdict file of version 1, or damaged ({reason(error)})") from error
 
 
-def _pack(safe: Bools) -> str:
+def _read_row(i: int, line: bytes) -> Row:
+    try:
+        return decoded(line, Row)
+    except ValueError as error:
+        raise ValueError(f"row {i}: {error}") from None
+
+
+def _verdict(header: Header, rows: Sequence[Row]) -> Verdict:
+    safe = None if header.placements is None else _all_safe(header.n, *header.placements)
+    for i, row in enumerate(rows):
+        if safe is not None and row.safe is not None:
+            safe[i] = _unpacked(row.safe, safe.shape[1:])
+    found = (row.witness for row in rows)
+    return Verdict(
+        predicted=np.array([row.predicted for row in rows], dtype=np.int64),
+        certified=np.array([row.certified for row in rows], dtype=bool),
+        by=np.array([row.by for row in rows], dtype="<U8"),
+        safe=safe,
+        witnesses=tuple(None if each is None else Witness(each.placement, each.rival, each.forced) for each in found),
+        images=np.array([row.image for row in rows], dtype=np.int64),
+        patch=Patch(*header.patch),
+        method=header.method,
+        defenders=tuple(header.defenders),
+    )
+
+
+def _all_safe(n_images: int, down: int, across: int) -> Bools:
+    if down * across > MAX_MAP or n_images * down * across > MAX_CELLS:
+        raise ValueError(f"maps of {down}x{across} placements for {n_images} images")
+    check_room(n_images * down * across, "its maps")
+    return np.ones((n_images, down, across), dtype=bool)
+
+
+def _packed(safe: Bools) -> str:
     return base64.b64encode(zlib.compress(np.packbits(safe).tobytes())).decode()
 
 
-def _unpack(text: str, shape: tuple[int, int]) -> Bools:
-    n_bytes = (shape[0] * shape[1] + 7) // 8
+def _unpacked(text: str, shape: tuple[int, ...]) -> Bools:
+    n_cells = shape[0] * shape[1]
+    n_bytes = (n_cells + 7) // 8
     bits = zlib.decompressobj().decompress(base64.b64decode(text, validate=True), n_bytes + 1)
     if len(bits) != n_bytes:
         raise ValueError(f"a map of {len(bits)} bytes where {n_bytes} are expected")
-    return np.unpackbits(np.frombuffer(bits, np.uint8), count=shape[0] * shape[1]).reshape(shape).astype(bool)
+    return np.unpackbits(np.frombuffer(bits, np.uint8), count=n_cells).reshape(shape).astype(bool)
 
 
 def _lines(file: IO[bytes]) -> Iterator[bytes]:
@@ -107,51 +156,3 @@ def _lines(file: IO[bytes]) -> Iterator[bytes]:
         if len(line) == MAX_LINE:
             raise ValueError(f"a line of {MAX_LINE} bytes or more")
         yield line
-
-
-def _whole(value: Any) -> int:
-    """A whole number that fits in an array; JSON's true, 1.5 and 10**30 are refused."""
-    if type(value) is not int or not -1 <= value < 2**62:
-        raise ValueError(f"expected a whole number, got {str(value)[:40]}")
-    return value
-
-
-def _from_rows(header: dict[str, Any], n_rows: int, rows: Iterable[dict[str, Any]]) -> Verdict:
-    shape = header["placements"]
-    if shape is not None:
-        down, across = (_whole(side) for side in shape)
-        if min(down, across) < 1 or down * across > MAX_MAP or n_rows * down * across > MAX_CELLS:
-            raise ValueError(f"maps of {down}x{across} placements for {n_rows} images")
-        check_room(n_rows * down * across, "its maps")
-        shape = (down, across)
-    safe = None if shape is None else np.ones((n_rows, *shape), dtype=bool)
-    images, predicted, certified, by = [], [], [], []
-    witnesses: list[Witness | None] = []
-    for i, row in enumerate(rows):
-        if type(row["certified"]) is not bool or type(row["predicted"]) is not int or row["by"] not in ARGUMENTS:
-            raise ValueError(f"row {i} is not one of a label, true or false, and an argument")
-        if safe is not None and "safe" in row:
-            safe[i] = _unpack(row["safe"], shape)
-        images.append(_whole(row["image"]))
-        predicted.append(_whole(row["predicted"]))
-        certified.append(row["certified"])
-        by.append(row["by"])
-        witnesses.append(_witness(row["witness"]) if row.get("witness") is not None else None)
-    if not all(isinstance(defender, dict) for defender in header["defenders"]):
-        raise ValueError("the defenders are not described")
-    return Verdict(
-        predicted=np.array(predicted, dtype=np.int64),
-        certified=np.array(certified, dtype=bool),
-        by=np.array(by, dtype="<U8"),
-        safe=safe,
-        witnesses=tuple(witnesses),
-        images=np.array(images, dtype=np.int64),
-        patch=Patch(*header["patch"]),
-        method=str(header["method"]),
-        defenders=tuple(header["defenders"]),
-    )
-
-
-def _witness(found: dict[str, Any]) -> Witness:
-    top, left = (_whole(n) for n in found["placement"])
-    return Witness((top, left), _whole(found["rival"]), tuple(_whole(label) for label in found["forced"]))

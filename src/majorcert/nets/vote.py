@@ -45,7 +45,7 @@ def vote(
         "images_sha256": dataset.sha256(),
         "dataset": dataset.name,
         "split": dataset.split,
-        **({} if dataset.split_size is None else {"split_size": dataset.split_size}),
+        "split_size": dataset.split_size or len(dataset),
         **(origin or {}),
     }
     numbers = None if dataset.numbers is None else dataset.numbers.numpy()
