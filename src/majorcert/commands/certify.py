@@ -7,7 +7,6 @@ from typing import Annotated, Any
 import typer
 
 from majorcert.commands.options import Json, Patches, Stores, Truth
-from majorcert.commands.outputs import VERDICT, check_output
 from majorcert.commands.terminal import patches_of, remark, say_json, say_table
 from majorcert.core.ballots import Ballots
 from majorcert.core.drs import drs
@@ -16,6 +15,7 @@ from majorcert.core.plurality import Ints
 from majorcert.core.threat import Patch
 from majorcert.core.verdict import Verdict, summary
 from majorcert.errors import StoreError
+from majorcert.files.outputs import VERDICT, check_output
 from majorcert.files.truth import find_truth
 
 

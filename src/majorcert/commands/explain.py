@@ -8,11 +8,11 @@ import typer
 
 from majorcert.commands.inputs import defenders_of, pictures_of
 from majorcert.commands.options import DataDir, Images, SplitSeed, Stores, Truth
-from majorcert.commands.outputs import PNG, check_output
 from majorcert.commands.terminal import remark, say
 from majorcert.core.threat import Patch
 from majorcert.errors import PatchError
 from majorcert.files.atomic import replacing
+from majorcert.files.outputs import PNG, check_output
 from majorcert.files.truth import find_truth
 from majorcert.reports.contents import Contents
 from majorcert.reports.explain import explain as story

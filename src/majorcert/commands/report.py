@@ -7,12 +7,12 @@ import typer
 
 from majorcert.commands.inputs import defenders_of, pictures_of
 from majorcert.commands.options import DataDir, Images, Patches, SplitSeed, Stores, Truth
-from majorcert.commands.outputs import PAGE, check_output
 from majorcert.commands.terminal import patches_of, remark, stderr
 from majorcert.core.threat import Patch
 from majorcert.core.verdict import Verdict
 from majorcert.defences.patchguard import patchguard
 from majorcert.files.evidence import load_scores
+from majorcert.files.outputs import PAGE, check_output
 from majorcert.files.store import Store
 from majorcert.files.truth import find_truth
 from majorcert.reports.contents import Contents

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -13,8 +12,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from majorcert.core.threat import ImageSize, Patch
-from majorcert.errors import DataError
+from majorcert.core.threat import Patch
 from majorcert.files.untrusted import cleaned, visible
 
 stderr = Console(stderr=True, highlight=False)
@@ -80,16 +78,3 @@ def bar(title: str) -> Iterator[Bar]:
 def patches_of(texts: Sequence[str]) -> list[Patch]:
     """Patches as the command line takes them, "5" or "2x7"."""
     return [Patch.parse(text) for text in texts]
-
-
-def image_size_of(text: str | None) -> ImageSize | None:
-    """An image size as the command line takes it: "32" or "48x64" (height x width)."""
-    if text is None:
-        return None
-    match = re.fullmatch(r"([1-9][0-9]{0,4})(?:x([1-9][0-9]{0,4}))?", text.strip())
-    if match is None:
-        raise DataError(
-            f"cannot read {text!r} as an image size; write a side as in '32', or height x width as in '48x64'"
-        )
-    height, width = match.groups()
-    return int(height), int(width or height)

@@ -1,17 +1,12 @@
 """`majorcert train`: images to weights."""
 
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from majorcert.commands.options import INTERRUPTED, DataDir, Device, Json, SkipBad, SplitSeed
-from majorcert.commands.terminal import bar, image_size_of, remark, say_json
-from majorcert.errors import ModelError
-
-if TYPE_CHECKING:
-    from majorcert.nets.config import TrainConfig
+from majorcert.commands.terminal import bar, remark, say_json
 
 
 def train(
@@ -54,20 +49,25 @@ def train(
     from majorcert.nets.device import usable_device
     from majorcert.nets.ensemble_file import member_names, write_members
     from majorcert.nets.folders import check_free
+    from majorcert.nets.images import parse_size
+    from majorcert.nets.recipes import adapted, strategies_of
     from majorcert.nets.recipes import recipe as named
-    from majorcert.nets.recipes import strategies_of
     from majorcert.nets.train import Progress
     from majorcert.nets.train import train as fit
 
     place = usable_device(device)
-    reading: dict[str, Any] = {"split": split, "image_size": image_size_of(size), "skip_bad": skip_bad}
+    reading: dict[str, Any] = {
+        "split": split,
+        "image_size": None if size is None else parse_size(size),
+        "skip_bad": skip_bad,
+    }
     images = load(data, data_dir=data_dir, seed=split_seed, **reading)
     for skipped in images.skipped:
         remark(f"skipped: {skipped}")
     given = {"epochs": epochs, "batch_size": batch_size, "lr": lr, "threshold": threshold, "seed": seed}
     chosen = recipe or ("digits" if max(images.image_size) < 16 else "best")
     configs = [
-        _adapted(named(chosen, spec, images.channels, images.n_classes), given, images.channels, view, width, model)
+        adapted(named(chosen, spec, images.channels, images.n_classes), images.channels, view, width, model, **given)
         for spec in strategy or strategies_of(chosen)
     ]
     names = member_names([config.strategy for config in configs]) if len(configs) > 1 else ["."]
@@ -95,21 +95,3 @@ def train(
         write_members(out, names)
     if json:
         say_json({"runs": [str(out / name) for name in names], "epochs": [config.epochs for config in configs]})
-
-
-def _adapted(
-    config: "TrainConfig", given: dict[str, Any], channels: int, view: str | None, width: int | None, model: str | None
-) -> "TrainConfig":
-    """The recipe with the options that were given."""
-    from majorcert.nets.views import VIEWS, in_channels
-
-    if view is not None and view not in VIEWS:
-        raise ModelError(f"a view is 'canvas' or 'crop', got {view!r}")
-    cut: Any = view or config.view
-    network = replace(
-        config.model,
-        in_channels=in_channels(cut, channels),
-        width=config.model.width if width is None else width,
-        name=model or config.model.name,
-    )
-    return replace(config, view=cut, model=network, **{key: value for key, value in given.items() if value is not None})

@@ -5,6 +5,7 @@ uint8 from 0 to 255, or floating point from 0 to 1.
 """
 
 import hashlib
+import re
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,17 @@ def as_tensor(images: Images, channels: int, image_size: ImageSize) -> Tensor:
     if not bool(((tensor >= 0) & (tensor <= 1)).all()):
         raise DataError("images of floating point run from 0 to 1; divide by 255, and look for NaN")
     return tensor.float()
+
+
+def parse_size(text: str) -> ImageSize:
+    """An image size as the command line takes it: "32" or "48x64" (height x width)."""
+    match = re.fullmatch(r"([1-9][0-9]{0,4})(?:x([1-9][0-9]{0,4}))?", text.strip())
+    if match is None:
+        raise DataError(
+            f"cannot read {text!r} as an image size; write a side as in '32', or height x width as in '48x64'"
+        )
+    height, width = match.groups()
+    return int(height), int(width or height)
 
 
 def sha256(images: Tensor) -> str:

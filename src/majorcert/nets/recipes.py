@@ -1,6 +1,7 @@
 """Training recipes by name: plain functions from a strategy to a configuration."""
 
 from dataclasses import replace
+from typing import Any
 
 from majorcert.core.regions import Columns, Rows, Strategy, strategy
 from majorcert.errors import ModelError
@@ -8,7 +9,7 @@ from majorcert.nets.augment import Augment
 from majorcert.nets.config import TrainConfig
 from majorcert.nets.models import ModelConfig
 from majorcert.nets.resnet import Stride
-from majorcert.nets.views import in_channels
+from majorcert.nets.views import VIEWS, in_channels
 
 DIGITS_STRATEGIES = ("rows:2", "columns:2", "blocks:4")
 """For 8x8 images."""
@@ -107,6 +108,35 @@ STRATEGIES = {
 def recipe(name: str, spec: str, channels: int, n_classes: int) -> TrainConfig:
     """The configuration of a named recipe for a strategy spec and a kind of data."""
     return RECIPES[_known(name)](strategy(spec), channels, n_classes)
+
+
+def adapted(
+    config: TrainConfig,
+    channels: int,
+    view: str | None = None,
+    width: int | None = None,
+    model: str | None = None,
+    **changes: Any,
+) -> TrainConfig:
+    """A recipe with whatever of it is given otherwise; what is None stays as it was.
+
+    Args:
+        width: of the network's first stage, in channels.
+        model: name of the network.
+        changes: further fields of the configuration.
+    """
+    if view is not None and view not in VIEWS:
+        raise ModelError(f"a view is 'canvas' or 'crop', got {view!r}")
+    cut: Any = view or config.view
+    network = replace(
+        config.model,
+        in_channels=in_channels(cut, channels),
+        width=config.model.width if width is None else width,
+        name=model or config.model.name,
+    )
+    return replace(
+        config, view=cut, model=network, **{key: value for key, value in changes.items() if value is not None}
+    )
 
 
 def strategies_of(name: str) -> tuple[str, ...]:

@@ -90,7 +90,7 @@ def _verdict(verdict: Verdict) -> Artifact:
 def _ensemble(path: Path) -> Artifact:
     claims = _claims(path / "ensemble.json", "majorcert-ensemble")
     names = _list(claims, "members", path)
-    if not names or not all(isinstance(name, str) and Path(name).name == name and name != ".." for name in names):
+    if not names or not all(isinstance(name, str) and Path(name).name == name not in ("", "..") for name in names):
         raise StoreError(f"{path}: not an ensemble, its members are not names of sub-folders")
     members = {name: _defender(path / name) for name in names}
     damaged = [name for name, member in members.items() if member.damage]

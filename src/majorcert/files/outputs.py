@@ -1,4 +1,4 @@
-"""The single files that commands write: one of another kind is never written over."""
+"""The single files that are written at the user's word: one of another kind is never written over."""
 
 from pathlib import Path
 
