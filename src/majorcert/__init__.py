@@ -1,16 +1,20 @@
 """majorcert: proves, image by image, that no adversarial patch of a given size can change a classifier's label."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from majorcert.core.ballots import ABSTAIN, Ballots
+from majorcert.core.detection import detect
 from majorcert.core.drs import drs
 from majorcert.core.largest import largest_patch
-from majorcert.core.majority import majorcert
+from majorcert.core.majority import certify, majorcert
 from majorcert.core.reach import Evidence, Reach
 from majorcert.core.regions import Blocks, Columns, Rows, Strategy, strategy
 from majorcert.core.threat import Patch
-from majorcert.core.verdict import Score, Summary, Verdict, Witness, score, summary
+from majorcert.core.verdict import Verdict, Witness
+from majorcert.defences.masking import MaskPairs, Masks
 from majorcert.defences.patchguard import MaskedScores, patchguard
+from majorcert.defences.pool import Pool
 from majorcert.defences.scores import Scores
 from majorcert.errors import (
     BallotsError,
@@ -22,9 +26,16 @@ from majorcert.errors import (
     StoreError,
     StrategyError,
 )
+from majorcert.reports.score import Score, Summary, score, summary
 
 if TYPE_CHECKING:
     from majorcert.nets.defender import Defender, Ensemble
+
+LATER = {
+    "Defender": "majorcert.nets.defender",
+    "Ensemble": "majorcert.nets.defender",
+}
+"""Names that need torch or files: they are imported when they are first asked for."""
 
 __version__ = "0.1.0"
 __all__ = [
@@ -39,10 +50,13 @@ __all__ = [
     "Evidence",
     "EvidenceError",
     "MajorcertError",
+    "MaskPairs",
     "MaskedScores",
+    "Masks",
     "ModelError",
     "Patch",
     "PatchError",
+    "Pool",
     "Reach",
     "Rows",
     "Score",
@@ -53,6 +67,8 @@ __all__ = [
     "Summary",
     "Verdict",
     "Witness",
+    "certify",
+    "detect",
     "drs",
     "largest_patch",
     "majorcert",
@@ -64,9 +80,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Defender and Ensemble need torch, so they are imported when they are first asked for."""
-    if name not in ("Defender", "Ensemble"):
+    if name not in LATER:
         raise AttributeError(f"module 'majorcert' has no attribute {name!r}")
-    from majorcert.nets import defender
+    return getattr(import_module(LATER[name]), name)
 
-    return getattr(defender, name)
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

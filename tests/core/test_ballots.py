@@ -83,7 +83,7 @@ def test_slices_keep_the_place_of_each_image() -> None:
         ([[0, 1, 2, 0]], {"images": [-1]}, "one index, 0 or more, for each of 1 images"),
         ([[0, 1, 2, 0]], {"images": [0.5]}, "one index, 0 or more, for each of 1 images"),
         ([[0, 1, 2, 0]], {"n_classes": 2.9}, "at least 2 classes apart, got n_classes=2.9"),
-        ([[0, 1, 2, 0]], {"image_size": (4, 4.5)}, r"\(height, width\) in whole pixels"),
+        ([[0, 1, 2, 0]], {"image_size": (4, 4.5)}, r"\(height, width\) in pixels"),
         (np.zeros((2, 4, 0), int), {}, "expected integer labels"),
     ],
 )

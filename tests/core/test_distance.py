@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import majorcert as mc
-from majorcert.core.distance import LEAST, MOST, distance_of, rounded_down
-from majorcert.core.threshold import votes_from_scores
+from majorcert.core.scoring import LEAST, MOST, distance_of, rounded_down, votes_from_scores
 from majorcert.defences.patchguard import patchguard
 from majorcert.nets import tensor_votes as on_device
 from majorcert.reports.contents import Contents

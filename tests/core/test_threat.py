@@ -5,7 +5,7 @@ import oracle
 import pytest
 
 import majorcert as mc
-from majorcert.core.threat import covered
+from majorcert.core.threat import as_patch
 
 
 @pytest.mark.parametrize(
@@ -44,11 +44,16 @@ def test_there_are_784_placements_of_a_5x5_patch_on_a_32x32_image() -> None:
     assert mc.Patch(2, 3).n_placements((4, 9)) == (3, 7)
 
 
-@pytest.mark.parametrize(("length", "n_pixels"), [(1, 1), (1, 4), (3, 4), (4, 4), (2, 7)])
-def test_covered_pixels_are_the_run_from_the_position(length: int, n_pixels: int) -> None:
-    n_positions = n_pixels - length + 1
-    runs = [set(np.flatnonzero(row).tolist()) for row in covered(length, n_pixels, n_positions)]
-    assert runs == [set(range(start, start + length)) for start in range(n_positions)]
+@pytest.mark.parametrize("given", [mc.Patch(3, 7), (3, 7), [3, 7], "3x7", (np.int64(3), np.int8(7))])
+def test_wherever_a_patch_is_expected_its_sides_will_do(given: object) -> None:
+    assert as_patch(given) == mc.Patch(3, 7)
+    assert as_patch(5) == as_patch("5") == as_patch(np.int64(5)) == mc.Patch(5)
+
+
+@pytest.mark.parametrize("given", [None, 2.5, (3,), (3, 7, 9), "3,7", {}, True.__class__])
+def test_what_is_no_patch_is_refused(given: object) -> None:
+    with pytest.raises(mc.PatchError, match="patch"):
+        as_patch(given)
 
 
 @pytest.mark.parametrize("sides", [(0,), (-1,), (5, 0), (0, 5), (3, -2)])
@@ -59,7 +64,7 @@ def test_a_patch_without_pixels_is_refused(sides: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize("sides", [(5.0,), (2.5,), (5, 5.0), ("5",), (None,)])
 def test_a_patch_that_is_not_whole_pixels_is_refused(sides: tuple[object, ...]) -> None:
-    with pytest.raises(mc.PatchError, match=r"whole pixels, got .*; write Patch\(5\)"):
+    with pytest.raises(mc.PatchError, match=r"whole pixels, got .*; write 5"):
         mc.Patch(*sides)  # type: ignore[arg-type]
 
 

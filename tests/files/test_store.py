@@ -8,7 +8,7 @@ import pytest
 from stores import opened
 
 import majorcert as mc
-from majorcert.core.distance import rounded_down
+from majorcert.core.scoring import rounded_down
 from majorcert.files.store import Store
 from majorcert.files.writer import EvidenceWriter
 

@@ -16,8 +16,7 @@ import pytest
 import torch
 
 import majorcert as mc
-from majorcert.core.distance import distance_of
-from majorcert.core.threshold import votes_from_scores
+from majorcert.core.scoring import distance_of, votes_from_scores
 from majorcert.errors import BallotsError, DataError, ModelError, StoreError
 from majorcert.files.store import Store
 from majorcert.nets.data import Dataset

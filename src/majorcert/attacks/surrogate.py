@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from majorcert.core.plurality import Ints
 from majorcert.core.threat import Bools, Patch
 from majorcert.nets.views import Cutter
 from majorcert.nets.voter import PRECISIONS, Network, Precision, Voter
@@ -21,13 +22,12 @@ class Surrogate:
     threshold: float | None
     dtype: torch.dtype
     rows: Tensor
-    """(placement rows, most touched) the row starts that each touches; the last one is repeated to fill up"""
     columns: Tensor
-    """(placement columns, most touched) the same for column starts"""
-    n_rows: Tensor
-    n_columns: Tensor
-    """how many of them are not repeated"""
-    n_column_starts: int
+    """(placement rows,), (placement columns,) the cell of each placement"""
+    listed: Tensor
+    """(cell rows, cell columns, most touched) the ablations that a patch there touches; the first one fills up"""
+    real: Tensor
+    """which of them do not merely fill up"""
 
     @classmethod
     def of(cls, voter: Voter, patch: Patch, precision: Precision) -> "Surrogate":
@@ -36,10 +36,9 @@ class Surrogate:
             dtype = PRECISIONS[precision]
             network = copy.deepcopy(network).to(dtype).requires_grad_(False)
         touched = voter.cutter.strategy.touched(patch, voter.cutter.image_size)
-        rows, n_rows = (each.to(voter.device) for each in _listed(touched.rows))
-        columns, n_columns = (each.to(voter.device) for each in _listed(touched.columns))
-        n_starts = touched.columns.shape[1]
-        return cls(network, voter.cutter, voter.threshold, dtype, rows, columns, n_rows, n_columns, n_starts)
+        listed, real = _listed(touched.masks())
+        tables = (torch.from_numpy(each).to(voter.device) for each in (touched.rows, touched.columns, listed, real))
+        return cls(network, voter.cutter, voter.threshold, dtype, *tables)
 
     @property
     def n_pixels(self) -> int:
@@ -50,15 +49,12 @@ class Surrogate:
     @property
     def n_touched(self) -> int:
         """Views that one placement touches, at most."""
-        return self.rows.shape[1] * self.columns.shape[1]
+        return self.listed.shape[2]
 
     def touched(self, top: Tensor, left: Tensor) -> tuple[Tensor, Tensor]:
         """(N, touched) the ablations that each placement touches, and which of them do not merely fill up."""
-        rows, columns = self.rows[top], self.columns[left]
-        ablations = rows[:, :, None] * self.n_column_starts + columns[:, None, :]
-        real_rows = torch.arange(rows.shape[1], device=rows.device) < self.n_rows[top][:, None]
-        real_columns = torch.arange(columns.shape[1], device=rows.device) < self.n_columns[left][:, None]
-        return ablations.flatten(1), (real_rows[:, :, None] & real_columns[:, None, :]).flatten(1)
+        cell = self.rows[top], self.columns[left]
+        return self.listed[cell], self.real[cell]
 
     def log_scores(self, images: Tensor, ablations: Tensor) -> Tensor:
         """(N, touched, labels) the logarithm of the score of each label in each of these views of N images."""
@@ -81,12 +77,9 @@ class Surrogate:
         return ((log_scores.exp() - self.threshold) / temperature).sigmoid()
 
 
-def _listed(touched: Bools) -> tuple[Tensor, Tensor]:
-    """For each placement the starts that it touches, filled up with the last one, and how many there are."""
-    most = int(touched.sum(axis=1).max())
-    listed = np.empty((len(touched), most), dtype=np.int64)
-    for place, row in enumerate(touched):
-        starts = np.flatnonzero(row)
-        # A placement between sparse views may touch none: then a view is computed and does not count.
-        listed[place] = np.pad(starts, (0, most - len(starts)), mode="edge") if len(starts) else 0
-    return torch.from_numpy(listed), torch.from_numpy(touched.sum(axis=1).astype(np.int64))
+def _listed(masks: Bools) -> tuple[Ints, Bools]:
+    """(..., most touched) the ablations of each mask, filled up with its first one, and which do not merely fill up."""
+    most = max(1, int(masks.sum(axis=-1).max()))
+    listed = np.argsort(~masks, axis=-1, kind="stable")[..., :most]
+    own = np.take_along_axis(masks, listed, axis=-1)
+    return np.where(own, listed, listed[..., :1]), own

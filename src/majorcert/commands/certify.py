@@ -13,10 +13,11 @@ from majorcert.core.drs import drs
 from majorcert.core.majority import check_together, majorcert
 from majorcert.core.plurality import Ints
 from majorcert.core.threat import Patch
-from majorcert.core.verdict import Verdict, summary
+from majorcert.core.verdict import Verdict
 from majorcert.errors import StoreError
 from majorcert.files.outputs import VERDICT, check_output
 from majorcert.files.truth import find_truth
+from majorcert.reports.score import summary
 
 
 class Method(StrEnum):

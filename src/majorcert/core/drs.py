@@ -5,10 +5,9 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from majorcert.core.ballots import Ballots
 from majorcert.core.majority import majorcert
-from majorcert.core.reach import Evidence
-from majorcert.core.threat import Patch, check_patch
+from majorcert.core.reach import Evidence, offered
+from majorcert.core.threat import Patch, as_patch
 from majorcert.core.verdict import Verdict
 from majorcert.errors import EvidenceError
 
@@ -22,18 +21,18 @@ def drs(ballots: Evidence, patch: Patch, *, bound: DrsBound = "margin") -> Verdi
     winner and give them all to one rival, and every rival is checked. "margin" assumes at once, for every rival, the
     most ablations that any placement touches; "local" looks at each placement, and is never weaker.
     """
-    check_patch(patch)
+    patch = as_patch(patch)
     if bound not in get_args(DrsBound):
         raise EvidenceError(f"bound is 'margin' or 'local', got {bound!r}")
     if bound == "local":
-        return _local(ballots, patch)
-    if not isinstance(ballots, Ballots):
-        raise EvidenceError(f"a margin is one of votes, {type(ballots).__name__} has none; use bound='local'")
-    certified = ballots.margin_certified(patch)
+        # Theorem 2 for an ensemble of one: its reach is its label alone, at every placement.
+        verdict = majorcert([ballots], patch)
+        return replace(verdict, by=np.where(verdict.certified, "local", "").astype("<U9"), method="drs-local")
+    certified = offered(ballots, "margin_certified")(patch)
     return Verdict(
         predicted=ballots.label,
         certified=certified,
-        by=np.where(certified, "margin", "").astype("<U8"),
+        by=np.where(certified, "margin", "").astype("<U9"),
         safe=None,
         witnesses=(None,) * len(ballots),
         images=ballots.images,
@@ -41,10 +40,3 @@ def drs(ballots: Evidence, patch: Patch, *, bound: DrsBound = "margin") -> Verdi
         method="drs-margin",
         defenders=(ballots.provenance,),
     )
-
-
-def _local(evidence: Evidence, patch: Patch) -> Verdict:
-    """Theorem 2 for an ensemble of one: its reach is its label alone, at every placement."""
-    verdict = majorcert([evidence], patch)
-    by = np.where(verdict.certified, "local", "").astype("<U8")
-    return replace(verdict, by=by, method="drs-local")

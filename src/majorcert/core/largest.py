@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from majorcert.core.contest import ReachKind
-from majorcert.core.majority import check_together, safe_placements
+from majorcert.core.majority import ReachKind, check_together, majorcert
 from majorcert.core.plurality import Ints
 from majorcert.core.reach import Evidence
 from majorcert.core.threat import Patch
@@ -18,15 +17,13 @@ def largest_patch(defenders: Sequence[Evidence], *, reach: ReachKind = "exact") 
     touches no other ablations, so what the larger patch cannot do the smaller one cannot either.
     """
     check_together(defenders)
-    n_images = len(defenders[0])
-    certified = np.zeros(n_images, dtype=np.int64)
-    too_large = np.full(n_images, 1 + min(defenders[0].image_size))
+    certified = np.zeros(len(defenders[0]), dtype=np.int64)
+    too_large = np.full(len(certified), 1 + min(defenders[0].image_size))
     while (open_ := np.flatnonzero(too_large - certified > 1)).size:
         middle = (certified[open_] + too_large[open_]) // 2
         for side in np.unique(middle):
             images = open_[middle == side]
-            some = [defender[images] for defender in defenders]
-            holds = safe_placements(some, Patch(int(side)), reach=reach).all(axis=(1, 2))
+            holds = majorcert([defender[images] for defender in defenders], Patch(int(side)), reach=reach).certified
             certified[images[holds]] = side
             too_large[images[~holds]] = side
     return certified

@@ -1,16 +1,19 @@
 """MajorCert: an ensemble of defenders, certified by the majority invariant (Theorems 1 and 2)."""
 
-from collections.abc import Iterator, Sequence
-from typing import Any, get_args
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
 
 import numpy as np
 
-from majorcert.core.contest import Contest, ReachKind
-from majorcert.core.reach import Evidence
-from majorcert.core.threat import Bools, Patch, check_patch
+from majorcert.core.plurality import Ints, plurality_of_labels, standing
+from majorcert.core.reach import NO_LABEL, Evidence, Reach, list_labels, offered, smallest_unlisted
+from majorcert.core.threat import Bools, Patch, as_patch
 from majorcert.core.verdict import Verdict, Witness
 from majorcert.errors import EvidenceError
 
+ReachKind = Literal["exact", "paper"]
 CHUNK_BYTES = 2**22
 """About what one array of a chunk of images takes; results do not depend on it."""
 
@@ -19,31 +22,33 @@ def majorcert(defenders: Sequence[Evidence], patch: Patch, *, reach: ReachKind =
     """Certify an ensemble against every placement of `patch`.
 
     Sound because at each placement every defender says some label of its reach: an image is certified iff, at every
-    placement, no choice of one label from each reach has another plurality than the clean one (Theorem 2).
-    "exact" takes for ballots the smallest true reach, "paper" the larger one of the paper's Definition 1.
-    """
-    check_together(defenders)
-    _check_question(defenders, patch, reach)
-    predicted = [np.zeros(0, dtype=np.int64)]
-    alone = [np.zeros(0, dtype=bool)]
-    safe = [np.ones((0, *patch.n_placements(defenders[0].image_size)), dtype=bool)]
-    witnesses: list[Witness | None] = []
-    for some in _chunks(defenders, patch):
-        contest = Contest.of(some, patch, reach)
-        predicted.append(contest.clean)
-        alone.append(contest.most_certified_alone(some, patch))
-        safe.append(contest.safe())
-        witnesses.extend(contest.witnesses(safe[-1]))
+    placement, no choice of one label from each reach has another plurality than the clean one (Theorem 2). Where most
+    defenders are certified alone (Theorem 1) that is so at every placement, and none need be looked at.
 
-    every = np.concatenate(safe)
-    certified = np.asarray(every.all(axis=(1, 2)))
-    by = np.where(np.concatenate(alone), "theorem1", "theorem2")
+    Args:
+        defenders: evidence of any kinds, of the same images; one alone is an ensemble too.
+        patch: the attacker's rectangle: `Patch(5)`, 5, (3, 7) or "3x7".
+        reach: "exact" takes for ballots the smallest true reach, "paper" the larger one of the paper's Definition 1.
+    """
+    patch = as_patch(patch)
+    check_together(defenders)
+    if reach not in get_args(ReachKind):
+        raise EvidenceError(f"reach is 'exact' or 'paper', got {reach!r}")
+    clean = clean_label(defenders)
+    firm = most_certified_alone(defenders, patch, clean)
+    safe, witnesses = survey(
+        defenders,
+        patch,
+        lambda each: each.reach(patch) if reach == "exact" else offered(each, "paper_reach")(patch),
+        ~firm,
+    )
+    certified = np.asarray(safe.all(axis=(1, 2)))
     return Verdict(
-        predicted=np.concatenate(predicted),
+        predicted=clean,
         certified=certified,
-        by=np.where(certified, by, "").astype("<U8"),
-        safe=every,
-        witnesses=tuple(witnesses),
+        by=np.where(certified, np.where(firm, "theorem1", "theorem2"), "").astype("<U9"),
+        safe=safe,
+        witnesses=witnesses,
         images=defenders[0].images,
         patch=patch,
         method=f"majorcert-{reach}",
@@ -51,12 +56,105 @@ def majorcert(defenders: Sequence[Evidence], patch: Patch, *, reach: ReachKind =
     )
 
 
-def safe_placements(defenders: Sequence[Evidence], patch: Patch, *, reach: ReachKind = "exact") -> Bools:
-    """(images, placement rows, placement columns) the `safe` of `majorcert`'s verdict, without its reasons."""
-    check_together(defenders)
-    _check_question(defenders, patch, reach)
-    none = np.ones((0, *patch.n_placements(defenders[0].image_size)), dtype=bool)
-    return np.concatenate([none, *(Contest.of(some, patch, reach).safe() for some in _chunks(defenders, patch))])
+def certify(defenders: Sequence[Evidence], patch: Patch) -> Verdict:
+    """Certify an ensemble, or one defender in a list, against every placement of `patch`: `majorcert`, exactly."""
+    return majorcert(defenders, patch)
+
+
+def clean_label(defenders: Sequence[Evidence]) -> Ints:
+    """(images,) what the ensemble says of the clean image: the plurality of its defenders' labels."""
+    return plurality_of_labels(np.stack([each.label for each in defenders], axis=1), defenders[0].n_classes)
+
+
+def most_certified_alone(defenders: Sequence[Evidence], patch: Patch, clean: Ints) -> Bools:
+    """(images,) Theorem 1: more than half of the defenders say the clean label and are each certified alone."""
+    firm = [offered(defender, "certified_alone")(patch) & (defender.label == clean) for defender in defenders]
+    return 2 * np.sum(firm, axis=0) > len(defenders)
+
+
+Sets = Callable[[Evidence], Reach]
+
+
+def survey(
+    defenders: Sequence[Evidence], patch: Patch, sets: Sets, doubtful: Bools
+) -> tuple[Bools, tuple[Witness | None, ...]]:
+    """(images, placement rows, placement columns) where the clean label is safe, and witnesses of where it is not.
+
+    Only doubtful images are looked at, a few at a time, which keeps arrays small however many there are.
+    """
+    n_rows, n_columns = patch.n_placements(defenders[0].image_size)
+    safe = np.ones((len(doubtful), n_rows, n_columns), dtype=bool)
+    witnesses: list[Witness | None] = [None] * len(doubtful)
+    step = max(1, CHUNK_BYTES // (4 * n_rows * n_columns * min(defenders[0].n_classes, 64)))
+    for start in range(0, np.count_nonzero(doubtful), step):
+        images = np.flatnonzero(doubtful)[start : start + step]
+        contest = Contest.of([defender[images] for defender in defenders], sets)
+        safe[images] = contest.safe()
+        for image, witness in zip(images, contest.witnesses(safe[images]), strict=True):
+            witnesses[image] = witness
+    return safe, tuple(witnesses)
+
+
+@dataclass(frozen=True, eq=False)
+class Contest:
+    """The clean label of each image against every rival, where each defender says some label of its set."""
+
+    clean: Ints
+    """(images,) the ensemble's label: the plurality of its defenders' labels"""
+    rivals: Ints
+    """(images, rivals) labels enough to decide, the clean one among them; NO_LABEL fills the rest"""
+    sets: tuple[Reach, ...]
+    grid: tuple[int, int]
+    """rows and columns of placements"""
+    n_classes: int
+
+    @classmethod
+    def of(cls, defenders: Sequence[Evidence], sets: Sets) -> "Contest":
+        n_classes, found = defenders[0].n_classes, tuple(sets(defender) for defender in defenders)
+        labels = np.stack([defender.label for defender in defenders], axis=1)
+        grid = len(found[0].rows), len(found[0].columns)
+        return cls(clean_label(defenders), _rivals(labels, found, n_classes), found, grid, n_classes)
+
+    def safe(self) -> Bools:
+        """(images, placement rows, placement columns) Theorem 2 in closed form.
+
+        A rival is said by at most the defenders that have it in their set, the clean label by at least those that have
+        nothing else; both happen in one choice of labels. So the clean label wins every choice iff it beats every
+        rival at these two counts, ties included.
+        """
+        most = (len(self.sets) + 1) * self.n_classes
+        counter: type[np.signedinteger[Any]] = np.int16 if most < 2**15 else np.int64
+        unmoved = _count([each.spread(each.only(self.clean)) for each in self.sets], counter)
+        firm = standing(unmoved, self.clean.astype(counter)[:, None, None], self.n_classes)
+        safe = np.ones((len(self.clean), *self.grid), dtype=bool)
+        for rival in self.rivals.T:
+            said = _count([each.spread(each.has(rival)) for each in self.sets], counter)
+            loses = standing(said, rival.astype(counter)[:, None, None], self.n_classes) > firm
+            contested = (rival != self.clean) & (rival != NO_LABEL)
+            safe &= ~(loses & contested[:, None, None])
+        return safe
+
+    def witnesses(self, safe: Bools) -> list[Witness | None]:
+        """For each image None, or its first unsafe placement and the choice of labels there that breaks the majority.
+
+        The strongest rival is said by every defender that can say it; of the others, all that can avoid the clean
+        label do.
+        """
+        found: list[Witness | None] = [None] * len(self.clean)
+        images = np.flatnonzero(~safe.all(axis=(1, 2)))
+        top, left = np.unravel_index(safe[images].reshape(len(images), math.prod(self.grid)).argmin(axis=1), self.grid)
+        here = [each.at(images, top, left) for each in self.sets]
+        clean, rivals = self.clean[images], self.rivals[images]
+        contested = (rivals != clean[:, None]) & (rivals != NO_LABEL)
+        says = np.stack([np.stack([each.has(rival)[:, 0, 0] for rival in rivals.T], axis=1) for each in here], axis=1)
+        strength = np.where(contested, standing(says.sum(axis=1), rivals, self.n_classes), -1)
+        for i, strongest in enumerate(strength.argmax(axis=1)):
+            forced = []
+            for can_say in says[i] & contested[i]:
+                choices = [strongest] if can_say[strongest] else np.flatnonzero(can_say)
+                forced.append(int(rivals[i, choices[0]] if len(choices) else clean[i]))
+            found[images[i]] = Witness((int(top[i]), int(left[i])), int(rivals[i, strongest]), tuple(forced))
+        return found
 
 
 def check_together(defenders: Sequence[Evidence]) -> None:
@@ -65,38 +163,38 @@ def check_together(defenders: Sequence[Evidence]) -> None:
         raise EvidenceError("an ensemble is a list of one or more defenders, such as [rows, columns, blocks]")
     first = defenders[0]
     for place, other in enumerate(defenders[1:], start=2):
-        facts: dict[str, tuple[Any, Any]] = {
-            "numbers of images": (len(first), len(other)),
-            "image sizes": (first.image_size, other.image_size),
-            "numbers of classes": (first.n_classes, other.n_classes),
-        }
-        for fact, (ours, theirs) in facts.items():
-            if ours != theirs:
-                raise EvidenceError(f"defenders 1 and {place} have different {fact}: {ours} and {theirs}")
+        for fact in ("image_size", "n_classes"):
+            if (ours := getattr(first, fact)) != (theirs := getattr(other, fact)):
+                raise EvidenceError(f"defenders 1 and {place} differ in {fact}: {ours} and {theirs}")
         if not np.array_equal(first.images, other.images):
             raise EvidenceError(f"defenders 1 and {place} voted on different images; use evidence of one split")
-    named = {place: defender.provenance.get("images_sha256") for place, defender in enumerate(defenders, start=1)}
-    known = [place for place, sha256 in named.items() if sha256 is not None]
-    for place in known[1:]:
-        if named[place] != named[known[0]]:
-            raise EvidenceError(
-                f"defenders {known[0]} and {place} voted on different images; use evidence of one split"
-            )
+    for fact in ("images_sha256", "class_names"):
+        known = [(place, each.provenance[fact]) for place, each in enumerate(defenders, 1) if each.provenance.get(fact)]
+        for place, value in known[1:]:
+            if value != known[0][1]:
+                what = "voted on different images" if fact == "images_sha256" else "have different class names"
+                raise EvidenceError(f"defenders {known[0][0]} and {place} {what}; use evidence of one split")
 
 
-def _check_question(defenders: Sequence[Evidence], patch: Patch, reach: ReachKind) -> None:
-    check_patch(patch)
-    if reach not in get_args(ReachKind):
-        raise EvidenceError(f"reach is 'exact' or 'paper', got {reach!r}")
-    for defender in defenders:
-        if reach == "paper" and not hasattr(defender, "paper_reach"):
-            raise EvidenceError(f"reach='paper' is for ballots, got {type(defender).__name__}; use reach='exact'")
+def _rivals(labels: Ints, sets: Sequence[Reach], n_classes: int) -> Ints:
+    """(images, rivals) labels enough to decide: all that any defender lists, and the smallest that none lists.
+
+    Labels that nobody lists are in the same sets whenever they are smaller, and win more ties the smaller they
+    are, so where any of them breaks the majority the smallest one does.
+    """
+    present = np.zeros((len(labels), n_classes + 1), dtype=bool)
+    for listed in (labels, *(each.listed for each in sets)):
+        present[np.arange(len(labels))[:, None], listed] = True
+    present = present[:, :n_classes]
+    rest = smallest_unlisted(present)
+    has_rest = np.flatnonzero(rest < n_classes)
+    present[has_rest, rest[has_rest]] = True
+    return list_labels(present)
 
 
-def _chunks(defenders: Sequence[Evidence], patch: Patch) -> Iterator[list[Evidence]]:
-    """The evidence of a few images at a time, which keeps the arrays small, whatever the number of images is."""
-    n_rows, n_columns = patch.n_placements(defenders[0].image_size)
-    bytes_per_image = 4 * n_rows * n_columns * min(defenders[0].n_classes, 64)
-    step = max(1, CHUNK_BYTES // bytes_per_image)
-    for start in range(0, len(defenders[0]), step):
-        yield [defender[start : start + step] for defender in defenders]
+def _count(holds: Sequence[Bools], counter: type[np.signedinteger[Any]]) -> Ints:
+    """How many of these arrays, which broadcast against each other, are true at each place."""
+    total = holds[0].astype(counter)
+    for more in holds[1:]:
+        total = total + more
+    return total

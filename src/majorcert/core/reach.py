@@ -1,16 +1,17 @@
-"""The narrow waist: which labels a defender can be made to output, at every placement of a patch.
+"""The narrow waist: what every kind of evidence says, and all that certificates are made from.
 
-Every method of certification is an evidence type: it says its clean label and its reach. What judges evidence (one
-defender, an ensemble, maps, witnesses) uses these two alone. A reach must be a superset of what a patch at
-that placement can make the defender say; then everything built on it is sound.
+A kind says its clean *label*; its *reach*, the labels that a patch at each placement can make it output; and, where it
+can, its *without*, the labels that it may give when all that the patch could touch is left out. A reach must contain
+every label that the defender can be made to say; then everything built on it is sound, whatever the kind.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from functools import partial
+from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from majorcert.core.plurality import Ints
 from majorcert.core.threat import Bools, ImageSize, Patch
@@ -24,15 +25,14 @@ NO_LABEL = -1
 class Reach:
     """A set of labels for every image and every placement, compactly.
 
-    Labels are *listed* per image, in `slots`; a label that is not listed is in reach iff it is smaller than
-    `below`, which is how labels that nobody voted for behave (they differ by the tie rule alone). Placements that
-    touch the same ablations share one cell: the placement (top, left) has the cell `(rows[top], columns[left])`.
+    Labels are *listed* per image, in `slots`; a label that is not listed is in the set iff it is smaller than `below`,
+    which is how labels that nobody voted for behave (they differ by the tie rule alone).
     """
 
     listed: Ints
     """(images, slots) labels, ascending, then NO_LABEL"""
     members: Bools
-    """(images, slots, cell rows, cell columns): is this listed label in reach?"""
+    """(images, slots, cell rows, cell columns): is this listed label in the set?"""
     below: Ints
     """(images, cell rows, cell columns)"""
     rows: Ints
@@ -41,43 +41,37 @@ class Reach:
     """(placement columns,) the column of cells of each"""
 
     def __post_init__(self) -> None:
-        n_images, n_slots, n_rows, n_columns = self.members.shape
-        fits = self.listed.shape == (n_images, n_slots) and self.below.shape == (n_images, n_rows, n_columns)
+        n_images, n_slots, *grid = self.members.shape
+        fits = self.listed.shape == (n_images, n_slots) and self.below.shape == (n_images, *grid)
         ascending = (self.listed[:, 1:] > self.listed[:, :-1]) | (self.listed[:, 1:] == NO_LABEL)
         indexed = all(
             len(index) and index.min() >= 0 and index.max() < n
-            for index, n in ((self.rows, n_rows), (self.columns, n_columns))
+            for index, n in zip((self.rows, self.columns), grid, strict=True)
         )
         if not (fits and ascending.all() and indexed and self.below.min(initial=0) >= 0):
             raise EvidenceError("a reach lists each label once, ascending, with arrays that fit; see majorcert.Reach")
 
     def has(self, label: Ints) -> Bools:
-        """(images, cell rows, cell columns): is the given label of each image in reach? NO_LABEL never is."""
+        """(images, cell rows, cell columns): is the given label of each image in the set? NO_LABEL never is."""
         found = self.listed == label[:, None]
         by_slot = self.members[np.arange(len(label)), found.argmax(axis=1)]
         if found.any(axis=1).all() and (label != NO_LABEL).all():
             return by_slot
         wide = label[:, None, None]
-        unlisted = (wide < self.below) & (wide != NO_LABEL)
-        return np.where(found.any(axis=1)[:, None, None], by_slot & (wide != NO_LABEL), unlisted)
+        return np.where(found.any(axis=1)[:, None, None], by_slot, wide < self.below) & (wide != NO_LABEL)
 
     def only(self, label: Ints) -> Bools:
-        """(images, cell rows, cell columns): is the given label of each image in reach, and no other?"""
+        """(images, cell rows, cell columns): is the given label of each image in the set, and no other?"""
         listed = self.listed[:, :, None, None]
         n_listed_below = ((listed < self.below[:, None]) & (listed != NO_LABEL)).sum(axis=1)
-        n_members = self.members.sum(axis=1) + self.below - n_listed_below
-        return self.has(label) & (n_members == 1)
+        return self.has(label) & (self.members.sum(axis=1) + self.below - n_listed_below == 1)
 
     def at(self, images: Ints, top: Ints, left: Ints) -> "Reach":
-        """The reach of some images, each at one placement of its own: one cell for each image."""
+        """The sets of some images, each at one placement of its own: one cell for each image."""
         row, column = self.rows[top], self.columns[left]
-        return Reach(
-            listed=self.listed[images],
-            members=self.members[images, :, row, column][:, :, None, None],
-            below=self.below[images, row, column][:, None, None],
-            rows=np.zeros(1, dtype=np.intp),
-            columns=np.zeros(1, dtype=np.intp),
-        )
+        members = self.members[images, :, row, column][:, :, None, None]
+        here = np.zeros(1, dtype=np.intp)
+        return Reach(self.listed[images], members, self.below[images, row, column][:, None, None], here, here)
 
     def spread(self, cells: Bools) -> Bools:
         """Cells to placements; an axis that has one cell for all placements stays 1 long and broadcasts."""
@@ -87,32 +81,58 @@ class Reach:
         return cells
 
 
-class Evidence(Protocol):
-    """What was recorded of one defender on the clean images; the core accepts anything that offers this."""
+class Evidence(ABC):
+    """What was recorded of one defender on the clean images. A new kind says its label and its reach."""
 
-    @property
-    def n_classes(self) -> int: ...
+    n_classes: int
+    image_size: ImageSize
+    images: Ints
+    """(images,) the place of each image in its data set; defenders of one ensemble must agree on it"""
+    provenance: Mapping[str, Any]
+    """where the evidence comes from, as plain JSON; `images_sha256`, when there, names the images"""
+    label: Ints
+    """(images,) what the defender says of the clean image; it is in reach at every placement"""
 
-    @property
-    def image_size(self) -> ImageSize: ...
+    def __init_subclass__(cls) -> None:
+        """What says its own reach is certified alone by it, unless it says how as well."""
+        if "reach" in cls.__dict__ and "certified_alone" not in cls.__dict__:
+            cls.certified_alone = Evidence.certified_alone  # type: ignore[method-assign]
 
-    @property
-    def images(self) -> Ints:
-        """(images,) the place of each image in its data set; defenders of one ensemble must agree on it."""
+    def __len__(self) -> int:
+        return len(self.images)
 
-    @property
-    def provenance(self) -> Mapping[str, Any]:
-        """Where the evidence comes from, as plain JSON; `images_sha256`, when there, names the images."""
+    @abstractmethod
+    def __getitem__(self, images: slice | Ints) -> Self:
+        """The evidence of some of the images, by slice or by index array."""
 
-    @property
-    def label(self) -> Ints:
-        """(images,) what the defender says of the clean image. It is in reach at every placement."""
+    @abstractmethod
+    def reach(self, patch: Patch) -> Reach:
+        """The labels that a patch can make this defender output, at every placement, or more."""
 
-    def __len__(self) -> int: ...
+    def paper_reach(self, patch: Patch) -> Reach:
+        """The larger set of the paper's Definition 1, which is about votes."""
+        raise EvidenceError(f"reach='paper' is for ballots, got {type(self).__name__}; use reach='exact'")
 
-    def __getitem__(self, images: slice | Ints) -> Self: ...
+    def without(self, patch: Patch, slack: int = 0) -> Reach:
+        """The labels that this defender may give when all that a patch there could touch is left out."""
+        raise EvidenceError(f"{type(self).__name__} cannot say what it says without a part of the image; use recovery")
 
-    def reach(self, patch: Patch) -> Reach: ...
+    def margin_certified(self, patch: Patch) -> Bools:
+        """(images,) is the label safe by its lead of votes alone?"""
+        raise EvidenceError(f"a margin is one of votes, {type(self).__name__} has none; use bound='local'")
+
+    def certified_alone(self, patch: Patch) -> Bools:
+        """(images,) is the label alone in reach, at every placement? Of votes, by their margin, as Theorem 1 has it."""
+        return np.asarray(self.reach(patch).only(self.label).all(axis=(1, 2)))
+
+    def as_recorded(self) -> Self:
+        """The same evidence without a tolerance."""
+        return self
+
+
+def offered(evidence: Any, name: str) -> Any:
+    """A method of the evidence, or what `Evidence` makes of label and reach, for kinds that only look like it."""
+    return getattr(evidence, name, None) or partial(getattr(Evidence, name), evidence)
 
 
 def list_labels(present: Bools) -> Ints:
@@ -126,13 +146,4 @@ def list_labels(present: Bools) -> Ints:
 
 def smallest_unlisted(present: Bools) -> Ints:
     """(images,) the smallest label that is not present in each row of (images, classes); n_classes if all are."""
-    missing = ~np.pad(present, ((0, 0), (0, 1)))
-    return missing.argmax(axis=1)
-
-
-def distinct_rows(matrix: Bools) -> tuple[Bools, npt.NDArray[np.intp]]:
-    """The different rows of a matrix in order of first appearance, and for each row which of them it is."""
-    seen: dict[bytes, int] = {}
-    index = np.array([seen.setdefault(row.tobytes(), len(seen)) for row in matrix], dtype=np.intp)
-    first = np.unique(index, return_index=True)[1]
-    return matrix[first], index
+    return (~np.pad(present, ((0, 0), (0, 1)))).argmax(axis=1)

@@ -1,8 +1,8 @@
 """Ablation strategies: which pixels each view shows, and which views a placed patch touches.
 
-Every strategy here is a product: an ablation is a run of rows times a run of columns, and both wrap around
-the image. A patch touches an ablation iff it shares a row with it and a column with it, so two small matrices say
-everything (`Touched`). They are counted from the regions themselves; no formula for how many are touched is used.
+Touched ablations are counted from the regions themselves; no formula for how many they are is used. Rows, columns and
+blocks are products: an ablation is a run of rows times a run of columns, both wrapping around. A patch touches it
+iff it shares a row with it and a column with it, so two small matrices say everything. Only this file knows that.
 """
 
 import operator
@@ -10,38 +10,83 @@ import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from majorcert.core.threat import Bools, ImageSize, Patch, covered
+from majorcert.core.plurality import Ints
+from majorcert.core.threat import Bools, ImageSize, Patch
 from majorcert.errors import StrategyError
 
 
-@dataclass(frozen=True)
-class Touched:
-    """Which ablations each placement touches, as two factors.
+@dataclass(frozen=True, eq=False)
+class Touched(ABC):
+    """Which ablations a patch touches at each placement, in a grid of *cells*: those of one cell touch the same."""
 
-    The placement (top, left) touches the ablation (i, j) iff `rows[top, i] and columns[left, j]`.
-    """
+    rows: Ints
+    """(placement rows,) the row of cells of each"""
+    columns: Ints
+    """(placement columns,) the column of cells of each"""
 
-    rows: Bools
-    """(placement rows, row starts)"""
-    columns: Bools
-    """(placement columns, column starts)"""
+    @abstractmethod
+    def masks(self) -> Bools:
+        """(cell rows, cell columns, ablations): does a patch in this cell touch this ablation?"""
 
-    def counts(self) -> npt.NDArray[np.int64]:
-        """(placement rows, placement columns): the number of ablations that each placement touches."""
-        return np.outer(self.rows.sum(axis=1), self.columns.sum(axis=1))
+    @abstractmethod
+    def sums(self, values: npt.NDArray[Any]) -> Ints:
+        """(..., cell rows, cell columns) exact sums of (..., ablations) whole numbers over what each cell touches."""
+
+    @abstractmethod
+    def most_apart(self, values: Ints) -> Ints:
+        """The largest of (images, cell rows, cell columns) values among the cells that share no ablation with each."""
 
     def mask(self, top: int, left: int) -> Bools:
         """(ablations,): those that the one placement (top, left) touches, in the order of the ballots."""
-        return np.outer(self.rows[top], self.columns[left]).ravel()
+        return self.masks()[self.rows[top], self.columns[left]]
+
+    def n_touched(self) -> Ints:
+        """(cell rows, cell columns) the number of ablations that a patch in each cell touches."""
+        return self.masks().sum(axis=2)
+
+
+@dataclass(frozen=True, eq=False)
+class TouchedRuns(Touched):
+    """Of runs of rows times runs of columns: the cell (i, j) touches the ablation (k, l) iff both factors say so."""
+
+    row_runs: Bools
+    """(cell rows, row starts)"""
+    column_runs: Bools
+    """(cell columns, column starts)"""
+
+    def masks(self) -> Bools:
+        grid = self.row_runs[:, None, :, None] & self.column_runs[None, :, None, :]
+        return grid.reshape(*grid.shape[:2], -1)
+
+    def n_touched(self) -> Ints:
+        return np.outer(self.row_runs.sum(axis=1), self.column_runs.sum(axis=1))
+
+    def sums(self, values: npt.NDArray[Any]) -> Ints:
+        """Matrix products in a floating-point type whose first gap no sum reaches, so that none is rounded."""
+        (n_tops, n_rows), (n_lefts, n_columns) = self.row_runs.shape, self.column_runs.shape
+        small = values.shape[-1] * int(values.max(initial=0)) < 2**24
+        floating: type[np.floating[Any]] = np.float32 if small else np.float64
+        by_row = values.reshape(-1, n_rows, n_columns).transpose(1, 0, 2).astype(floating, order="C")
+        sums = self.row_runs.astype(floating) @ by_row.reshape(n_rows, by_row[0].size)
+        sums = sums.reshape(-1, n_columns) @ self.column_runs.T.astype(floating)
+        sums = sums.reshape(n_tops, -1, n_lefts).transpose(1, 0, 2).astype(np.int32 if small else np.int64, order="C")
+        return sums.reshape(*values.shape[:-1], n_tops, n_lefts)
+
+    def most_apart(self, values: Ints) -> Ints:
+        rows, columns = (~(runs[:, None] & runs).any(axis=2) for runs in (self.row_runs, self.column_runs))
+        above_or_below = np.where(rows, values.max(axis=2)[:, None, :], 0).max(axis=2)
+        beside = np.where(columns, values.max(axis=1)[:, None, :], 0).max(axis=2)
+        return np.maximum(above_or_below[:, :, None], beside[:, None, :])
 
 
 @dataclass(frozen=True)
 class Strategy(ABC):
-    """Runs of `size` pixels that start at every `stride`-th pixel; `str` gives the spec back ("columns:19/5")."""
+    """How views are cut, in regions of `size` pixels that start at every `stride`-th; `str` gives the spec back."""
 
     size: int
     stride: int = 1
@@ -64,21 +109,36 @@ class Strategy(ABC):
         return f"{self.name}:{self.size}" + (f"/{self.stride}" if self.stride != 1 else "")
 
     @abstractmethod
+    def n_ablations(self, image_size: ImageSize) -> int:
+        """The number of ablations, in the order of `regions`."""
+
+    @abstractmethod
+    def regions(self, image_size: ImageSize) -> Bools:
+        """(ablations, height, width): does this ablation show this pixel?"""
+
+    @abstractmethod
+    def touched(self, patch: Patch, image_size: ImageSize) -> Touched:
+        """Which ablations each placement of the patch touches: those that share a pixel with it."""
+
+
+@dataclass(frozen=True)
+class Runs(Strategy):
+    """Runs of rows times runs of columns, in row-major order of (row start, column start)."""
+
     def visible(self, image_size: ImageSize) -> tuple[Bools, Bools]:
         """The rows and the columns that are visible: (row starts, height) and (column starts, width)."""
+        return self._runs(image_size[0], image_size), self._runs(image_size[1], image_size)
 
     def n_ablations(self, image_size: ImageSize) -> int:
-        """The number of ablations, which are in row-major order of (row start, column start)."""
         rows, columns = self.visible(image_size)
         return len(rows) * len(columns)
 
-    def touched(self, patch: Patch, image_size: ImageSize) -> Touched:
-        """Which ablations each placement of the patch touches: those that share a pixel with it."""
-        n_tops, n_lefts = patch.n_placements(image_size)
+    def regions(self, image_size: ImageSize) -> Bools:
         rows, columns = self.visible(image_size)
-        return Touched(
-            rows=_share_a_pixel(rows, patch.height, n_tops), columns=_share_a_pixel(columns, patch.width, n_lefts)
-        )
+        return (rows[:, None, :, None] & columns[None, :, None, :]).reshape(-1, *image_size)
+
+    def touched(self, patch: Patch, image_size: ImageSize) -> Touched:
+        return _touched_runs(self, patch, image_size)
 
     def _runs(self, n_pixels: int, image_size: ImageSize) -> Bools:
         """(starts, pixels): the run from each start, wrapping around the end."""
@@ -89,36 +149,27 @@ class Strategy(ABC):
         return (np.arange(n_pixels) - starts[:, None]) % n_pixels < self.size
 
 
-@dataclass(frozen=True)
-class Rows(Strategy):
+class Rows(Runs):
     """Full-width bands of `size` rows."""
 
     def visible(self, image_size: ImageSize) -> tuple[Bools, Bools]:
-        height, width = image_size
-        return self._runs(height, image_size), np.ones((1, width), dtype=bool)
+        return self._runs(image_size[0], image_size), np.ones((1, image_size[1]), dtype=bool)
 
 
-@dataclass(frozen=True)
-class Columns(Strategy):
+class Columns(Runs):
     """Full-height bands of `size` columns."""
 
     def visible(self, image_size: ImageSize) -> tuple[Bools, Bools]:
-        height, width = image_size
-        return np.ones((1, height), dtype=bool), self._runs(width, image_size)
+        return np.ones((1, image_size[0]), dtype=bool), self._runs(image_size[1], image_size)
 
 
-@dataclass(frozen=True)
-class Blocks(Strategy):
+class Blocks(Runs):
     """Squares of `size` x `size` pixels."""
-
-    def visible(self, image_size: ImageSize) -> tuple[Bools, Bools]:
-        height, width = image_size
-        return self._runs(height, image_size), self._runs(width, image_size)
 
 
 def strategy(spec: str) -> Strategy:
     """Read a strategy from its spec: "rows:4", "columns:4", "blocks:12", "columns:19/5" (size/stride)."""
-    kinds: dict[str, type[Rows] | type[Columns] | type[Blocks]] = {"rows": Rows, "columns": Columns, "blocks": Blocks}
+    kinds: dict[str, type[Runs]] = {"rows": Rows, "columns": Columns, "blocks": Blocks}
     match = re.fullmatch(r"(rows|columns|blocks):([0-9]{1,6})(?:/([0-9]{1,6}))?", str(spec).strip())
     if match is None:
         raise StrategyError(
@@ -128,16 +179,25 @@ def strategy(spec: str) -> Strategy:
     return kinds[name](int(size), int(stride or 1))
 
 
-def _share_a_pixel(visible: Bools, patch_length: int, n_positions: int) -> Bools:
-    """(placements, starts): does the patch at this placement cover a pixel that this run shows?"""
-    return _counted(visible.tobytes(), visible.shape, patch_length, n_positions)
-
-
 @lru_cache(maxsize=256)
-def _counted(visible: bytes, shape: tuple[int, int], patch_length: int, n_positions: int) -> Bools:
+def _touched_runs(runs: Runs, patch: Patch, image_size: ImageSize) -> TouchedRuns:
     """Counted once for the same regions and patch: it is asked again for every chunk of images."""
-    runs = np.frombuffer(visible, dtype=bool).reshape(shape)
-    patch_pixels = covered(patch_length, shape[1], n_positions)
-    shared = np.asarray((patch_pixels[:, None, :] & runs[None, :, :]).any(axis=2))
-    shared.flags.writeable = False
-    return shared
+    n_tops, n_lefts = patch.n_placements(image_size)
+    rows, columns = runs.visible(image_size)
+    row_runs, row_cells = _distinct_rows(_share_a_pixel(rows, patch.height, n_tops))
+    column_runs, column_cells = _distinct_rows(_share_a_pixel(columns, patch.width, n_lefts))
+    return TouchedRuns(row_cells, column_cells, row_runs, column_runs)
+
+
+def _share_a_pixel(visible: Bools, patch_length: int, n_positions: int) -> Bools:
+    """(positions, starts): does the patch at this position cover a pixel that this run shows?"""
+    offset = np.arange(visible.shape[1]) - np.arange(n_positions)[:, None]
+    painted = (offset >= 0) & (offset < patch_length)
+    return np.asarray((painted[:, None, :] & visible[None, :, :]).any(axis=2))
+
+
+def _distinct_rows(matrix: Bools) -> tuple[Bools, npt.NDArray[np.intp]]:
+    """The different rows of a matrix in order of first appearance, and for each row which of them it is."""
+    seen: dict[bytes, int] = {}
+    index = np.array([seen.setdefault(row.tobytes(), len(seen)) for row in matrix], dtype=np.intp)
+    return matrix[np.unique(index, return_index=True)[1]], index

@@ -3,6 +3,7 @@
 import operator
 import re
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,18 +23,13 @@ class Patch:
     width: int
 
     def __init__(self, height: int, width: int | None = None) -> None:
-        sides = []
-        for side in (height, height if width is None else width):
+        for name, side in (("height", height), ("width", height if width is None else width)):
             try:
-                sides.append(operator.index(side))
+                object.__setattr__(self, name, operator.index(side))
             except TypeError:
-                raise PatchError(
-                    f"a patch is measured in whole pixels, got {side!r}; write Patch(5) or Patch(3, 7)"
-                ) from None
-        if min(sides) < 1:
-            raise PatchError(f"a patch has at least one pixel, got {sides[0]}x{sides[1]}; give sizes of 1 or more")
-        object.__setattr__(self, "height", sides[0])
-        object.__setattr__(self, "width", sides[1])
+                raise PatchError(f"a patch has whole pixels, got {side!r}; write 5, (3, 7) or '3x7'") from None
+        if min(self.height, self.width) < 1:
+            raise PatchError(f"a patch has at least one pixel, got {self}; give sizes of 1 or more")
 
     @classmethod
     def parse(cls, text: str) -> "Patch":
@@ -57,13 +53,14 @@ class Patch:
         return height - self.height + 1, width - self.width + 1
 
 
-def check_patch(patch: Patch) -> None:
-    """Refuse what is no patch, such as a plain number."""
-    if not isinstance(patch, Patch):
-        raise PatchError(f"expected a patch such as Patch(5) or Patch(3, 7), got {patch!r}")
-
-
-def covered(length: int, n_pixels: int, n_positions: int) -> Bools:
-    """Which pixels of a side a patch covers, (positions, pixels): at position p it covers p to p + length - 1."""
-    offset = np.arange(n_pixels) - np.arange(n_positions)[:, None]
-    return (offset >= 0) & (offset < length)
+def as_patch(given: Any) -> Patch:
+    """The patch that `Patch(5)`, 5, (3, 7) or "3x7" means."""
+    if isinstance(given, Patch):
+        return given
+    if isinstance(given, str):
+        return Patch.parse(given)
+    if isinstance(given, tuple | list):
+        if len(given) != 2:
+            raise PatchError(f"a patch is 5, (3, 7) or '3x7', got {given!r}")
+        return Patch(*given)
+    return Patch(given)

@@ -7,7 +7,6 @@ says the label with most points left. A window is what one placement of the mask
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,12 +14,13 @@ import numpy as np
 from majorcert.core.ballots import Ballots
 from majorcert.core.drs import drs
 from majorcert.core.plurality import Ints, plurality
-from majorcert.core.reach import Reach, distinct_rows
+from majorcert.core.reach import Evidence, Reach
+from majorcert.core.records import filled, taken
 from majorcert.core.regions import Touched
-from majorcert.core.threat import ImageSize, Patch
+from majorcert.core.threat import Bools, ImageSize, Patch, as_patch
 from majorcert.core.verdict import Verdict
 from majorcert.defences.scores import Scores
-from majorcert.defences.windows import distinct_windows, left_standing, masked_reach
+from majorcert.defences.windows import left_standing, masked_certified, masked_reach
 from majorcert.errors import EvidenceError
 
 FINEST_SHARE = 1000
@@ -46,76 +46,74 @@ def patchguard(scores: Scores | Ballots, patch: Patch, *, threshold: float = 0.0
     return replace(drs(evidence, patch, bound="local"), method="pg-drs")
 
 
-@dataclass(frozen=True, eq=False)
-class MaskedScores:
+@dataclass(frozen=True, init=False, eq=False)
+class MaskedScores(Evidence):
     """A defender that masks: evidence that can stand alone or join any ensemble."""
 
     scores: Scores
     mask: Patch
-    threshold: float = 0.0
+    share: Fraction
+    """the share of a label's points that a window must exceed to be masked"""
+    n_classes: int
+    image_size: ImageSize
+    images: Ints
+    provenance: Mapping[str, Any]
+    label: Ints
+    """(images,) the label with most points after masking, the smallest of those that tie"""
 
-    def __post_init__(self) -> None:
-        if not 0 <= self.threshold < 1 or self._share >= 1:
-            raise EvidenceError(f"a masking threshold is a share of 0 or more and under 1, got {self.threshold}")
-        self.mask.n_placements(self.image_size)
-
-    @property
-    def n_classes(self) -> int:
-        return self.scores.n_classes
-
-    @property
-    def image_size(self) -> ImageSize:
-        return self.scores.image_size
-
-    @property
-    def images(self) -> Ints:
-        return self.scores.images
-
-    @property
-    def provenance(self) -> Mapping[str, Any]:
-        return {**self.scores.provenance, "mask": str(self.mask), "mask_threshold": str(self._share)}
-
-    def __len__(self) -> int:
-        return len(self.scores)
+    def __init__(self, scores: Scores, mask: Patch, threshold: float = 0.0) -> None:
+        mask = as_patch(mask)
+        share = Fraction(threshold).limit_denominator(FINEST_SHARE) if 0 <= threshold < 1 else Fraction(1)
+        if share >= 1:
+            raise EvidenceError(f"a masking threshold is a share of 0 or more and under 1, got {threshold}")
+        windows = scores.strategy.touched(mask, scores.image_size)
+        step = max(1, CHUNK_POINTS // (scores.n_classes * windows.n_touched().size))
+        parts = (scores.points[start : start + step] for start in range(0, len(scores), step))
+        left = [left_standing(part, windows, share)[2] for part in parts]
+        filled(
+            self,
+            scores=scores,
+            mask=mask,
+            share=share,
+            n_classes=scores.n_classes,
+            image_size=scores.image_size,
+            images=scores.images,
+            provenance={**scores.provenance, "kind": "scores", "mask": str(mask), "mask_threshold": str(share)},
+            label=plurality(np.concatenate([np.zeros((0, scores.n_classes), np.int64), *left])),
+        )
 
     def __getitem__(self, images: slice | Ints) -> "MaskedScores":
-        part = MaskedScores(self.scores[images], self.mask, self.threshold)
-        if "label" in self.__dict__:
-            part.__dict__["label"] = self.label[images]
-        return part
-
-    @cached_property
-    def label(self) -> Ints:
-        """(images,) the label with most points after masking, the smallest of those that tie."""
-        windows = distinct_windows(self._touched)
-        step = max(1, CHUNK_POINTS // (self.n_classes * len(windows.rows) * len(windows.columns)))
-        parts = (self.scores.points[start : start + step] for start in range(0, len(self), step))
-        left = [left_standing(part, windows, self._share)[2] for part in parts]
-        return plurality(np.concatenate([np.zeros((0, self.n_classes), np.int64), *left]))
+        return taken(self, images, "scores", "images", "label")
 
     def reach(self, patch: Patch) -> Reach:
         """The labels that a patch can make this defender say, if the mask can cover it; every label if not."""
         n_tops, n_lefts = patch.n_placements(self.image_size)
-        row_cell, column_cell = (distinct_rows(factor)[1] for factor in (self._touched.rows, self._touched.columns))
-        if patch.height <= self.mask.height and patch.width <= self.mask.width:
-            members = masked_reach(self.scores.points, self.label, distinct_windows(self._touched), self._share)
-        else:
-            row_cell, column_cell = np.zeros(n_tops, dtype=np.intp), np.zeros(n_lefts, dtype=np.intp)
-            members = np.ones((len(self), self.n_classes, 1, 1), dtype=bool)
-        return Reach(
-            listed=np.tile(np.arange(self.n_classes), (len(self), 1)),
-            members=members,
-            below=np.zeros((len(self), *members.shape[2:]), dtype=np.int64),
+        rows, columns = np.zeros(n_tops, dtype=np.intp), np.zeros(n_lefts, dtype=np.intp)
+        members = np.ones((len(self), self.n_classes, 1, 1), dtype=bool)
+        if self._covers(patch):
+            windows = self._windows
+            members = masked_reach(self.scores.points, self.label, windows, self.share)
             # A smaller patch lies inside the mask at the same corner, or at the last one that the image has room for,
             # so all that it can do is in reach there.
-            rows=row_cell[np.minimum(np.arange(n_tops), len(row_cell) - 1)],
-            columns=column_cell[np.minimum(np.arange(n_lefts), len(column_cell) - 1)],
-        )
+            rows = windows.rows[np.minimum(np.arange(n_tops), len(windows.rows) - 1)]
+            columns = windows.columns[np.minimum(np.arange(n_lefts), len(windows.columns) - 1)]
+        listed = np.tile(np.arange(self.n_classes), (len(self), 1))
+        return Reach(listed, members, np.zeros((len(self), *members.shape[2:]), dtype=np.int64), rows, columns)
+
+    def certified_alone(self, patch: Patch) -> Bools:
+        """(images,) as the reach says, worked out a few images at a time and without saying what else is in reach."""
+        certified = np.zeros(len(self), dtype=bool)
+        step = max(1, CHUNK_POINTS // (self.n_classes * self._windows.n_touched().size))
+        for start in range(0, len(self) if self._covers(patch) else 0, step):
+            some = self[start : start + step]
+            certified[start : start + step] = masked_certified(
+                some.scores.points, some.label, self._windows, self.share
+            )
+        return certified
+
+    def _covers(self, patch: Patch) -> bool:
+        return patch.height <= self.mask.height and patch.width <= self.mask.width
 
     @property
-    def _touched(self) -> Touched:
+    def _windows(self) -> Touched:
         return self.scores.strategy.touched(self.mask, self.image_size)
-
-    @property
-    def _share(self) -> Fraction:
-        return Fraction(self.threshold).limit_denominator(FINEST_SHARE)

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from majorcert.core.ballots import Ballots, checked_images, checked_size, read_only
+from majorcert.core.ballots import Ballots
 from majorcert.core.plurality import Ints
+from majorcert.core.records import checked_images, checked_size, filled, taken
 from majorcert.core.regions import Strategy
 from majorcert.core.regions import strategy as read_strategy
 from majorcert.core.threat import ImageSize
@@ -53,8 +54,9 @@ class Scores:
             raise BallotsError(f"`one` is the number of points of a score of 1, so at least 1; got {one}")
         described = {"strategy": str(strategy), "image_size": list(size), "n_classes": array.shape[2]}
         given = {key: value for key, value in (provenance or {}).items() if key != "fragile"}
-        self.__dict__.update(
-            points=read_only(array),
+        filled(
+            self,
+            points=array,
             one=int(one),
             strategy=strategy,
             image_size=size,
@@ -112,12 +114,7 @@ class Scores:
         return len(self.points)
 
     def __getitem__(self, images: slice | Ints) -> "Scores":
-        if not isinstance(images, slice) and np.ndim(images) != 1:
-            raise BallotsError(f"scores are taken by slice or index array, got {images!r}; for one image [i : i + 1]")
-        part = object.__new__(type(self))
-        points, numbers = self.points[images], self.images[images]
-        part.__dict__.update(self.__dict__, points=points, images=checked_images(numbers, len(points)))
-        return part
+        return taken(self, images, "points", "images")
 
     @classmethod
     def load(cls, path: str | PathLike[str], images: slice = slice(None)) -> "Scores":

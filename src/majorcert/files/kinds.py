@@ -15,6 +15,7 @@ import numpy.typing as npt
 from majorcert.core.ballots import Ballots
 from majorcert.core.reach import Evidence
 from majorcert.core.threat import Patch
+from majorcert.defences.masking import MaskPairs
 from majorcert.defences.patchguard import MaskedScores
 from majorcert.defences.scores import Scores
 from majorcert.errors import BallotsError, EvidenceError
@@ -90,7 +91,11 @@ class MaskFacts(ScoresFacts, kw_only=True):
     mask_threshold: Annotated[str, msgspec.Meta(pattern=r"^\d{1,4}(/[1-9]\d{0,3})?$")] = "0"
 
 
-def _ballot_arrays(ballots: Ballots) -> dict[str, Array]:
+class PairsFacts(Facts, kw_only=True):
+    masks: str
+
+
+def _ballot_arrays(ballots: Ballots | MaskPairs) -> dict[str, Array]:
     return {"labels": ballots.labels} | ({} if ballots.distance is None else {"distance": ballots.distance})
 
 
@@ -140,6 +145,19 @@ def _masked_scores(arrays: Arrays, attributes: Mapping[str, Any]) -> MaskedScore
     return MaskedScores(scores_of(arrays, attributes), Patch.parse(facts.mask), float(Fraction(facts.mask_threshold)))
 
 
+def _mask_pairs(arrays: Arrays, attributes: Mapping[str, Any]) -> MaskPairs:
+    facts = typed(attributes, PairsFacts)
+    return MaskPairs(
+        arrays["labels"],
+        masks=facts.masks,
+        image_size=facts.image_size,
+        n_classes=facts.n_classes,
+        images=arrays["images"],
+        provenance=attributes,
+        distance=arrays.get("distance"),
+    )
+
+
 LABELS, SCORES = Column("i", 3), Column("if", 3, room=8)
 BALLOTS = Kind(
     "ballots",
@@ -157,6 +175,13 @@ KINDS = (
         {"scores": SCORES},
         lambda evidence: {"scores": stored_points(evidence.scores)},
         _masked_scores,
+    ),
+    Kind(
+        "mask-pairs",
+        MaskPairs,
+        {"labels": Column("i", 2), "distance": Column("f", 2, optional=True)},
+        _ballot_arrays,
+        _mask_pairs,
     ),
 )
 

@@ -10,7 +10,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load
 from torch import Tensor, nn
 
-from majorcert.core.ballots import checked_size
+from majorcert.core.records import checked_size
 from majorcert.core.regions import Strategy
 from majorcert.core.regions import strategy as read_strategy
 from majorcert.core.threat import ImageSize
@@ -52,7 +52,7 @@ class Card:
             )
         if mirrors_in(self.model) - {f"mirror:{self.view}"}:
             raise ModelError(f"a {self.view} view is mirrored by 'mirror:{self.view}', got {mirrors_in(self.model)}")
-        self.strategy.visible(checked_size(self.image_size))
+        self.strategy.n_ablations(checked_size(self.image_size))
 
     @property
     def network_sha256(self) -> str:

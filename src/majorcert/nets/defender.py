@@ -17,10 +17,9 @@ import torch
 from torch import Tensor, nn
 
 from majorcert.core.ballots import Ballots
-from majorcert.core.contest import ReachKind
 from majorcert.core.drs import DrsBound, drs
 from majorcert.core.largest import largest_patch
-from majorcert.core.majority import majorcert
+from majorcert.core.majority import ReachKind, majorcert
 from majorcert.core.plurality import Ints, plurality_of_labels
 from majorcert.core.regions import Strategy
 from majorcert.core.regions import strategy as read_strategy

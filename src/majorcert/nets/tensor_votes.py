@@ -5,8 +5,7 @@ import torch
 from torch import Tensor
 
 from majorcert.core.ballots import ABSTAIN
-from majorcert.core.distance import COARSE, LEAST, MOST
-from majorcert.core.threshold import label_type
+from majorcert.core.scoring import COARSE, LEAST, MOST, label_type
 
 
 def votes_of(scores: Tensor, threshold: float | None, n_votes: int) -> Tensor:

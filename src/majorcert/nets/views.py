@@ -35,8 +35,8 @@ def view_size(strategy: Strategy, view: View, image_size: ImageSize) -> ImageSiz
     """The (height, width) of a view: the whole image for a canvas, the visible window for a crop."""
     if view == "canvas":
         return image_size
-    rows, columns = strategy.visible(image_size)
-    return int(rows[0].sum()), int(columns[0].sum())
+    first = strategy.regions(image_size)[0]
+    return int(first.any(axis=1).sum()), int(first.any(axis=0).sum())
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,8 +58,8 @@ class Cutter:
         """Prepare the index tables for one strategy, view and image size on one device."""
         if view not in VIEWS:
             raise StrategyError(f"a view is 'canvas' or 'crop', got {view!r}")
-        rows, columns = strategy.visible(image_size)
-        table = _visible_pixels(rows, columns) if view == "canvas" else _window_pixels(rows, columns)
+        regions = strategy.regions(image_size)
+        table = _visible_pixels(regions) if view == "canvas" else _window_pixels(regions)
         return cls(
             strategy=strategy,
             view=view,
@@ -134,18 +134,24 @@ def _places(image_size: ImageSize) -> Tensor:
     return torch.cartesian_prod(rows, columns)
 
 
-def _visible_pixels(rows: Bools, columns: Bools) -> npt.NDArray[np.int64]:
+def _visible_pixels(regions: Bools) -> npt.NDArray[np.int64]:
     """(ablations, pixels): each pixel's own number where it is visible, else the number after the last pixel."""
-    visible = (rows[:, None, :, None] & columns[None, :, None, :]).reshape(len(rows) * len(columns), -1)
+    visible = regions.reshape(len(regions), -1)
     n_pixels = visible.shape[1]
     return np.where(visible, np.arange(n_pixels), n_pixels)
 
 
-def _window_pixels(rows: Bools, columns: Bools) -> npt.NDArray[np.int64]:
+def _window_pixels(regions: Bools) -> npt.NDArray[np.int64]:
     """(ablations, window pixels): the numbers of the visible pixels, in the order of the window."""
+    rows, columns = (np.asarray(regions.any(axis=axis)) for axis in (2, 1))
+    sizes = np.stack([rows.sum(axis=1), columns.sum(axis=1)], axis=1)
+    if (sizes != sizes[0]).any() or (sizes.prod(axis=1) != regions.sum(axis=(1, 2))).any():
+        raise StrategyError(
+            "a crop shows a rectangle of one size, these regions are of other shapes; use view='canvas'"
+        )
     row, column = _unwrapped(rows), _unwrapped(columns)
-    pixels: npt.NDArray[np.int64] = row[:, None, :, None] * columns.shape[1] + column[None, :, None, :]
-    return pixels.reshape(len(row) * len(column), -1)
+    pixels: npt.NDArray[np.int64] = row[:, :, None] * regions.shape[2] + column[:, None, :]
+    return pixels.reshape(len(regions), -1)
 
 
 def _unwrapped(runs: Bools) -> npt.NDArray[np.int64]:

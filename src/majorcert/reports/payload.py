@@ -13,6 +13,7 @@ import numpy.typing as npt
 from majorcert.core.ballots import Ballots
 from majorcert.core.plurality import Ints
 from majorcert.core.reach import Evidence
+from majorcert.core.regions import Runs
 from majorcert.core.threat import Patch
 from majorcert.reports.contents import Contents
 from majorcert.reports.overview import Overview
@@ -73,6 +74,7 @@ def evidence_blocks(contents: Contents, shown: Ints) -> Iterator[Block]:
     """The evidence of the shown images: votes for ballots, the recorded reach at each patch for everything else."""
     for place, defender in enumerate(contents.defenders):
         if isinstance(defender, Ballots):
+            assert isinstance(defender.strategy, Runs)
             rows, columns = defender.strategy.visible(defender.image_size)
             yield Block.of(f"rows{place}", rows.astype(np.uint8))
             yield Block.of(f"columns{place}", columns.astype(np.uint8))
@@ -102,6 +104,7 @@ def defender_facts(contents: Contents) -> list[dict[str, Any]]:
     facts: list[dict[str, Any]] = []
     for name, defender in zip(contents.names, contents.defenders, strict=True):
         if isinstance(defender, Ballots):
+            assert isinstance(defender.strategy, Runs)
             rows, columns = defender.strategy.visible(defender.image_size)
             shape = {"votes": defender.labels.shape[2], "rows": len(rows), "columns": len(columns)}
             facts.append({"name": name, "kind": "ballots", **shape})

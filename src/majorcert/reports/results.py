@@ -13,13 +13,14 @@ import numpy as np
 from majorcert.core.largest import largest_patch
 from majorcert.core.majority import majorcert
 from majorcert.core.threat import ImageSize, Patch
-from majorcert.core.verdict import Verdict, score
+from majorcert.core.verdict import Verdict
 from majorcert.defences.patchguard import patchguard
 from majorcert.errors import StoreError
 from majorcert.files.atomic import replacing
 from majorcert.files.untrusted import read_json
 from majorcert.reports.casestudy import CaseStudy, Recipe
 from majorcert.reports.rows import WORDS, alone, by_papers_reach, by_theorem1, safe_map
+from majorcert.reports.score import score
 
 SIDES = (2, 5)
 """The patches of the paper's table."""

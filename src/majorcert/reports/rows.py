@@ -11,7 +11,8 @@ from majorcert.core.drs import DrsBound, drs
 from majorcert.core.majority import majorcert
 from majorcert.core.reach import Evidence
 from majorcert.core.threat import Bools, Patch
-from majorcert.core.verdict import Verdict, summary
+from majorcert.core.verdict import Verdict
+from majorcert.reports.score import summary
 
 WORDS = {
     "drs-margin": "DRS margin",

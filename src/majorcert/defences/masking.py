@@ -1,0 +1,241 @@
+"""Double masking (PatchCleanser): masks that hide any patch, and the labels under every pair of them.
+
+The per-placement certificate is proved in docs/soundness.md: a mask that covers the patch, and under which every second
+mask leaves the same label, decides alone. That all pairs agree, the published condition, is a special case.
+"""
+
+import operator
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from majorcert.core.plurality import Ints, plurality
+from majorcert.core.reach import Evidence, Reach, list_labels
+from majorcert.core.records import checked_classes, checked_images, checked_size, filled, taken
+from majorcert.core.scoring import Halves, checked_distance, fragile_ballots, label_type
+from majorcert.core.tally import count_votes
+from majorcert.core.threat import Bools, ImageSize, Patch
+from majorcert.errors import BallotsError, EvidenceError, StrategyError
+
+CHUNK_ENTRIES = 2**24
+"""Entries of tables that are looked at together; results do not depend on it."""
+
+
+@dataclass(frozen=True, init=False)
+class Masks:
+    """A set of equal rectangles that hides every patch up to a size inside at least one of them.
+
+    `Masks(5, stride=3)` hides patches up to 5x5 by squares of 5 + 3 - 1 = 7 pixels at 0, 3, 6, ..., the last one flush
+    with the border; `Masks(3, 7, stride=2)` is for patches up to 3x7. Its spec is "masks:5/3" or "masks:3x7/2".
+    """
+
+    patch: Patch
+    """the largest patch"""
+    stride: int
+
+    def __init__(self, height: int, width: int | None = None, *, stride: int = 1) -> None:
+        try:
+            step = operator.index(stride)
+        except TypeError:
+            step = 0
+        if step < 1:
+            raise StrategyError(f"the stride of masks is a whole number of 1 pixel or more, got {stride!r}")
+        filled(self, patch=Patch(height, width), stride=step)
+
+    @classmethod
+    def parse(cls, spec: str) -> "Masks":
+        """Read "masks:5/3" or "masks:3x7/2", as `str` gives them."""
+        match = re.fullmatch(r"masks:([0-9x]{1,13})(?:/([0-9]{1,6}))?", str(spec).strip())
+        if match is None:
+            raise StrategyError(f"cannot read {spec!r} as masks; write for example 'masks:5/3' or 'masks:3x7/2'")
+        patch = Patch.parse(match[1])
+        return cls(patch.height, patch.width, stride=int(match[2] or 1))
+
+    def __str__(self) -> str:
+        square = self.patch.height == self.patch.width
+        return f"masks:{self.patch.height if square else self.patch}/{self.stride}"
+
+    def n_masks(self, image_size: ImageSize) -> int:
+        """How many masks there are, in row-major order."""
+        rows, columns = self._runs(image_size)
+        return len(rows) * len(columns)
+
+    def hidden(self, image_size: ImageSize) -> Bools:
+        """(masks, height, width): does this mask hide this pixel?"""
+        rows, columns = self._runs(image_size)
+        return (rows[:, None, :, None] & columns[None, :, None, :]).reshape(-1, *image_size)
+
+    def covering(self, patch: Patch, image_size: ImageSize) -> Bools:
+        """(placement rows, placement columns, masks): is the whole of the placed patch hidden by this mask?
+
+        Counted pixel by pixel: a mask that leaves one pixel of the patch visible does not cover it.
+        """
+        sides = zip(self._runs(image_size), (patch.height, patch.width), patch.n_placements(image_size), strict=True)
+        rows, columns = (
+            np.stack([hidden[:, p : p + length].all(axis=1) for p in range(n)]) for hidden, length, n in sides
+        )
+        both = rows[:, None, :, None] & columns[None, :, None, :]
+        return both.reshape(*both.shape[:2], -1)
+
+    def _runs(self, image_size: ImageSize) -> tuple[Bools, Bools]:
+        """(masks down, height) and (masks across, width): the rows and the columns that are hidden."""
+        self.patch.n_placements(image_size)
+        runs = []
+        for length, n_pixels in zip((self.patch.height, self.patch.width), image_size, strict=True):
+            size = min(length + self.stride - 1, n_pixels)
+            starts = np.unique([*range(0, n_pixels - size, self.stride), n_pixels - size])
+            offset = np.arange(n_pixels) - starts[:, None]
+            runs.append((offset >= 0) & (offset < size))
+        return runs[0], runs[1]
+
+
+@dataclass(frozen=True, init=False, eq=False, repr=False)
+class MaskPairs(Evidence):
+    """The label that a network gives to each image under every pair of masks; under one mask, the pair with itself."""
+
+    labels: Ints
+    """(images, n * (n + 1) / 2): the upper triangle row by row, diagonal included"""
+    masks: Masks
+    image_size: ImageSize
+    n_classes: int
+    images: Ints
+    provenance: Mapping[str, Any]
+    distance: Halves | None
+    """(images, n) how far every score may move before any label of this mask's row can change, if recorded"""
+    fragile: Bools | None
+    """(images, n) the rows that prove nothing; only `tolerating` marks any"""
+    label: Ints
+    """(images,) what double masking says"""
+
+    def __init__(
+        self,
+        labels: npt.ArrayLike,
+        *,
+        masks: Masks | str,
+        image_size: ImageSize,
+        n_classes: int,
+        images: npt.ArrayLike | None = None,
+        provenance: Mapping[str, Any] | None = None,
+        distance: npt.ArrayLike | None = None,
+    ) -> None:
+        masks = Masks.parse(masks) if isinstance(masks, str) else masks
+        size, n_classes = checked_size(image_size), checked_classes(n_classes)
+        n = masks.n_masks(size)
+        table = _checked(np.asarray(labels), n, n_classes, f"{masks} on {size[0]}x{size[1]}")
+        described = {"kind": "mask-pairs", "masks": str(masks), "image_size": list(size), "n_classes": n_classes}
+        given = {key: value for key, value in (provenance or {}).items() if key != "fragile"}
+        filled(
+            self,
+            labels=table,
+            masks=masks,
+            image_size=size,
+            n_classes=n_classes,
+            images=checked_images(images, len(table)),
+            provenance={**given, **described},
+            distance=None if distance is None else checked_distance(np.asarray(distance), (len(table), n)),
+            fragile=None,
+        )
+        filled(self, label=_double_masking(self.singles(), self.unanimous(), n_classes))
+
+    def __repr__(self) -> str:
+        height, width = self.image_size
+        return f"MaskPairs({len(self)} images of {height}x{width}, {self.masks}, {self.n_classes} classes)"
+
+    def __getitem__(self, images: slice | Ints) -> "MaskPairs":
+        return taken(self, images, "labels", "images", "distance", "fragile", "label")
+
+    def tolerating(self, tolerance: float) -> "MaskPairs":
+        """The same table, to be certified even if every score moves by up to `tolerance`: only solid rows count."""
+        if self.distance is None:
+            raise BallotsError(f"this table of {self.masks} was recorded without distances; record it again")
+        fragile = fragile_ballots(self.distance, tolerance)
+        part = taken(self, slice(None), "images")
+        return filled(part, fragile=fragile, provenance={**self.provenance, "fragile": float(tolerance)})
+
+    def as_recorded(self) -> "MaskPairs":
+        if self.fragile is None:
+            return self
+        provenance = {key: value for key, value in self.provenance.items() if key != "fragile"}
+        return filled(taken(self, slice(None), "images"), fragile=None, provenance=provenance)
+
+    def singles(self) -> Ints:
+        """(images, n) the label under each mask alone."""
+        return self.labels[:, _row_index(self.masks.n_masks(self.image_size)).diagonal()]
+
+    def unanimous(self) -> Bools:
+        """(images, n): is every label of this mask's row the one under the mask alone?"""
+        rows = _row_index(self.masks.n_masks(self.image_size))
+        same = np.ones((len(self), len(rows)), dtype=bool)
+        mixed = np.flatnonzero((self.labels != self.labels[:, :1]).any(axis=1))
+        step = max(1, CHUNK_ENTRIES // rows.size)
+        for start in range(0, len(mixed), step):
+            some = self.labels[mixed[start : start + step]]
+            same[mixed[start : start + step]] = (some[:, rows] == some[:, rows.diagonal(), None]).all(axis=2)
+        return same
+
+    def reach(self, patch: Patch) -> Reach:
+        """The label alone where a covering mask proves it; every label elsewhere, also where no mask covers."""
+        proved = self.unanimous() if self.fragile is None else self.unanimous() & ~self.fragile
+        covering = self.masks.covering(patch, self.image_size)
+        n_rows, n_columns, n_masks = covering.shape
+        safe = proved.astype(np.float32) @ covering.reshape(-1, n_masks).T.astype(np.float32) > 0
+        below = np.where(safe, 0, self.n_classes).reshape(-1, n_rows, n_columns)
+        members = np.ones((len(self), 1, n_rows, n_columns), dtype=bool)
+        return Reach(self.label[:, None], members, below, np.arange(n_rows), np.arange(n_columns))
+
+    def without(self, patch: Patch, slack: int = 0) -> Reach:
+        """The label under the first mask that covers the patch; every label where none does or its row is fragile."""
+        if slack:
+            raise EvidenceError("slack is for one voting defender or pool; a masking defender has none")
+        covering, singles = self.masks.covering(patch, self.image_size), self.singles()
+        first, unknown = covering.argmax(axis=2), ~np.asarray(covering.any(axis=2))[None]
+        if self.fragile is not None:
+            unknown = unknown | self.fragile[:, first]
+        listed = list_labels(count_votes(singles[:, :, None], self.n_classes) > 0)
+        members = (singles[:, None, first.ravel()] == listed[:, :, None]).reshape(*listed.shape, *first.shape)
+        below = np.broadcast_to(np.where(unknown, self.n_classes, 0), (len(self), *first.shape))
+        return Reach(listed, members | unknown[:, None], below, np.arange(first.shape[0]), np.arange(first.shape[1]))
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write a Zarr store, without a tolerance; an earlier store at that path is replaced, whole or not at all."""
+        from majorcert.files.evidence import save_evidence
+
+        save_evidence(self, path)
+
+
+def _row_index(n: int) -> npt.NDArray[np.intp]:
+    """(n, n) where the pair (i, j) stands in the upper triangle, row by row."""
+    index = np.zeros((n, n), dtype=np.intp)
+    upper = np.triu_indices(n)
+    index[upper] = np.arange(len(upper[0]))
+    return np.maximum(index, index.T)
+
+
+def _double_masking(singles: Ints, unanimous: Bools, n_classes: int) -> Ints:
+    """(images,) the plurality of the labels under one mask, or the label of the first dissenting unanimous row."""
+    majority = plurality(count_votes(singles[:, :, None], n_classes))
+    dissents = (singles != majority[:, None]) & unanimous
+    decided = singles[np.arange(len(singles)), dissents.argmax(axis=1)]
+    return np.where(dissents.any(axis=1), decided, majority)
+
+
+def _checked(labels: npt.NDArray[Any], n: int, n_classes: int, what: str) -> Ints:
+    """The labels as upper triangles in the smallest type, once they are known to make sense."""
+    if labels.dtype.kind not in "iu" or labels.shape[1:] not in ((n, n), (n * (n + 1) // 2,)):
+        raise BallotsError(
+            f"{what} has {n} masks: expected labels of shape (images, {n}, {n}) or (images, {n * (n + 1) // 2}), "
+            f"got {labels.dtype} {labels.shape}"
+        )
+    if labels.ndim == 3:
+        if not np.array_equal(labels, labels.transpose(0, 2, 1)):
+            raise BallotsError("the label under two masks does not depend on their order; this table is not symmetric")
+        labels = labels[:, *np.triu_indices(n)]
+    if labels.size and (labels.min() < 0 or labels.max() >= n_classes):
+        wrong = labels.min() if labels.min() < 0 else labels.max()
+        raise BallotsError(f"labels are 0 to {n_classes - 1}, got {wrong}")
+    return labels.astype(label_type(n_classes))

@@ -1,0 +1,140 @@
+"""Pool: several voting defenders whose votes are added before the plurality (docs/soundness.md has the proof).
+
+Each vote of a member is worth a whole number of points. A patch rewrites the touched ballots of all members, so that
+the mathematics is that of one voting defender, counted in points.
+"""
+
+import operator
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import lcm
+from typing import Any
+
+import numpy as np
+
+from majorcert.core.ballots import Ballots
+from majorcert.core.majority import check_together
+from majorcert.core.plurality import Ints, plurality
+from majorcert.core.reach import Evidence, Reach
+from majorcert.core.records import filled, taken
+from majorcert.core.tally import Candidates, beats_every_rival, count_votes, kept_votes, rewritable, solid_labels
+from majorcert.core.threat import Bools, ImageSize, Patch
+from majorcert.errors import EvidenceError
+
+LARGEST_WEIGHT = 2**31 - 1
+
+
+@dataclass(frozen=True, init=False, eq=False, repr=False)
+class Pool(Evidence):
+    """Voting defenders as one: its label is the plurality of all their votes, each worth its member's points.
+
+    >>> pool = Pool([rows, columns, blocks])        # every strategy has the same say
+    >>> majorcert([pool], 5).certified
+    """
+
+    members: tuple[Ballots, ...]
+    weights: tuple[int, ...]
+    """points that each vote of a member is worth"""
+    n_classes: int
+    image_size: ImageSize
+    images: Ints
+    provenance: Mapping[str, Any]
+    label: Ints
+
+    def __init__(self, members: Sequence[Ballots], *, weights: Sequence[int] | None = None) -> None:
+        """Add up the votes of some defenders.
+
+        Args:
+            members: ballots of the same images.
+            weights: whole points per vote of each member; by default such that every strategy has the same say, the
+                least common multiple of the numbers of ablations divided by its own.
+        """
+        check_together(members)
+        if not all(isinstance(member, Ballots) for member in members):
+            kinds = ", ".join(type(member).__name__ for member in members)
+            raise EvidenceError(f"a pool adds up votes, so its members are ballots; got {kinds}")
+        first, points = members[0], _checked_weights(members, weights)
+        counts = [weight * member.counts() for weight, member in zip(points, members, strict=True)]
+        shared = {key: first.provenance[key] for key in ("images_sha256", "class_names") if key in first.provenance}
+        filled(
+            self,
+            members=tuple(members),
+            weights=points,
+            n_classes=first.n_classes,
+            image_size=first.image_size,
+            images=first.images,
+            provenance={
+                **shared,
+                "kind": "pool",
+                "weights": list(points),
+                "members": [dict(member.provenance) for member in members],
+            },
+            label=plurality(np.sum(counts, axis=0)),
+        )
+
+    def __repr__(self) -> str:
+        strategies = ", ".join(f"{w} x {each.strategy}" for w, each in zip(self.weights, self.members, strict=True))
+        return f"Pool({len(self)} images, {strategies}, {self.n_classes} classes)"
+
+    def __getitem__(self, images: slice | Ints) -> "Pool":
+        part = taken(self, images, "images", "label")
+        return filled(part, members=tuple(member[images] for member in self.members))
+
+    def as_recorded(self) -> "Pool":
+        return Pool([member.as_recorded() for member in self.members], weights=self.weights)
+
+    def reach(self, patch: Patch) -> Reach:
+        """The labels that a patch can make the pool elect, at every placement; no smaller set is true."""
+        return self._elected(patch)
+
+    def without(self, patch: Patch, slack: int = 0) -> Reach:
+        """The labels that may win when touched ballots are left out and every label may be given `slack` points."""
+        return self._elected(patch, slack)
+
+    def _elected(self, patch: Patch, slack: int | None = None) -> Reach:
+        grid = patch.n_placements(self.image_size)
+        candidates = Candidates.of(self._solid_points(), self.label)
+        kept = np.zeros((*candidates.listed.shape, *grid), dtype=np.int64)
+        gain = np.full((1, *grid), slack or 0, dtype=np.int64)
+        for weight, member in zip(self.weights, self.members, strict=True):
+            touched = member.strategy.touched(patch, member.image_size)
+            solid = solid_labels(member.labels, member.fragile)
+            kept += weight * kept_votes(solid, candidates.listed, touched)[:, :, touched.rows][..., touched.columns]
+            free = rewritable(member.fragile, touched) + (touched.n_touched() if slack is None else 0)
+            free = np.broadcast_to(free, (len(free), *touched.n_touched().shape))
+            gain = gain + weight * free[:, touched.rows][:, :, touched.columns]
+        return candidates.elected(kept, gain, np.arange(grid[0]), np.arange(grid[1]))
+
+    def margin_certified(self, patch: Patch) -> Bools:
+        """(images,) does the winner lead by more points than any placement could take from it and give to one rival?"""
+        handicap: int | Ints = 0
+        for weight, member in zip(self.weights, self.members, strict=True):
+            touched = member.strategy.touched(patch, member.image_size)
+            n_fragile = 0 if member.fragile is None else member.fragile.sum(axis=1)
+            handicap = handicap + weight * (2 * int(touched.n_touched().max()) + n_fragile)
+        return beats_every_rival(self._solid_points(), self.label, handicap)
+
+    def certified_alone(self, patch: Patch) -> Bools:
+        return self.margin_certified(patch)
+
+    def _solid_points(self) -> Ints:
+        """(images, classes) the points of each label, without those of fragile ballots."""
+        counts = [count_votes(solid_labels(each.labels, each.fragile), self.n_classes) for each in self.members]
+        return np.sum([weight * votes for weight, votes in zip(self.weights, counts, strict=True)], axis=0)
+
+
+def _checked_weights(members: Sequence[Ballots], weights: Sequence[int] | None) -> tuple[int, ...]:
+    n_ablations = [member.labels.shape[1] for member in members]
+    try:
+        whole = tuple(
+            operator.index(w) for w in ([lcm(*n_ablations) // n for n in n_ablations] if weights is None else weights)
+        )
+    except TypeError:
+        whole = ()
+    most = sum(weight * n for weight, n in zip(whole, n_ablations, strict=False))
+    if len(whole) != len(members) or min(whole) < 0 or not any(whole) or most > LARGEST_WEIGHT:
+        raise EvidenceError(
+            f"weights are whole points per vote, one for each of {len(members)} members, 0 or more, not all 0, at most "
+            f"{LARGEST_WEIGHT} points an image; got {weights if weights is not None else whole}"
+        )
+    return whole
