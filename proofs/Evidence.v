@@ -1,0 +1,389 @@
+(** Evidence of every kind, ensembles of any kinds, and what is promised about them.  (docs/soundness.md, whole)
+
+    The three answers that a kind gives: its label, its reach, and what it says without. *)
+From Majorcert Require Export Votes Masking PatchGuard Detection Ensemble.
+
+(** How the views of a defender are cut. *)
+Inductive kind :=
+  | Voting (cuts : list strategy)                         (** one strategy, or those of a pool *)
+  | DoubleMasking (guarded : size) (stride : N)
+  | RobustMasking (cut : strategy) (mask : size).
+
+(** What it said on the clean image. *)
+Inductive record :=
+  | Ballots (ballots : list ballot)
+  | Pairs (table : list (list label))
+  | Scores (rows : scores).
+
+Definition defender := (kind * record)%type.
+
+(** The question: images of this size and so many classes, a patch of this size. *)
+Record question := Question { image : size; classes : N; patch : size }.
+
+Definition windows (q : question) (cut : strategy) (mask : size) : list (list bool) :=
+  map (touched (image q) mask cut) (placements (image q) mask).
+
+(** The label of a defender. *)
+Definition label_of (q : question) (d : defender) : label :=
+  match d with
+  | (Voting _, Ballots ballots) => vote (classes q) ballots
+  | (DoubleMasking _ _, Pairs table) => double_masked (classes q) table
+  | (RobustMasking cut mask, Scores rows) => masked_label (classes q) (windows q cut mask) rows
+  | _ => 0
+  end.
+
+(** The ballots that the patch touches, or the masks that hide it. *)
+Definition marks_of (q : question) (k : kind) (p : pixel) : list bool :=
+  match k with
+  | Voting cuts => flat_map (fun cut => touched (image q) (patch q) cut p) cuts
+  | DoubleMasking guarded stride => covered (patch q) (masks (image q) guarded stride) p
+  | RobustMasking cut _ => touched (image q) (patch q) cut p
+  end.
+
+(** What a patch at placement [p] may make of the record. *)
+Definition attacked (q : question) (p : pixel) (before after : defender) : Prop :=
+  fst after = fst before /\
+  match snd before, snd after with
+  | Ballots ballots, Ballots ballots' => rewritten (marks_of q (fst before) p) ballots ballots'
+  | Pairs table, Pairs table' => entries_rewritten (marks_of q (fst before) p) table table' /\ in_classes (classes q) table'
+  | Scores rows, Scores rows' => rescored (marks_of q (fst before) p) rows rows'
+  | _, _ => False
+  end.
+
+(** The label of an ensemble. A patch attacks all its members at the same placement. *)
+Definition ensemble_label (q : question) (ensemble : list defender) : label :=
+  verdict (classes q) (map (label_of q) ensemble).
+Definition ensemble_attacked (q : question) (p : pixel) : list defender -> list defender -> Prop :=
+  Forall2 (attacked q p).
+
+(** RECOVERY: no patch, wherever it lies and whatever it shows, changes the label. *)
+Definition recovers (q : question) (ensemble : list defender) (y : label) : Prop :=
+  forall p after, In p (placements (image q) (patch q)) -> ensemble_attacked q p ensemble after ->
+  ensemble_label q after = y.
+
+(** What a member says without all that a patch at [p] could touch; some cannot say. *)
+Definition without_of (q : question) (p : pixel) (d : defender) : option label :=
+  match d with
+  | (Voting _, Ballots ballots) => Some (without (classes q) (marks_of q (fst d) p) ballots)
+  | (DoubleMasking _ _, Pairs table) => masking_without (marks_of q (fst d) p) table
+  | _ => None
+  end.
+
+Fixpoint all_say (answers : list (option label)) : option (list label) :=
+  match answers with
+  | [] => Some []
+  | Some c :: answers => option_map (cons c) (all_say answers)
+  | None :: _ => None
+  end.
+
+(** The ensemble raises an alert iff at some placement the plurality of these is not its label, or some member cannot say. *)
+Definition ensemble_alert (q : question) (ensemble : list defender) : bool :=
+  existsb (fun p => match all_say (map (without_of q p) ensemble) with
+                    | Some said => negb (verdict (classes q) said =? ensemble_label q ensemble)
+                    | None => true
+                    end)
+    (placements (image q) (patch q)).
+
+(** DETECTION: no patch changes the label without an alert. *)
+Definition detects (q : question) (ensemble : list defender) (y : label) : Prop :=
+  forall p after, In p (placements (image q) (patch q)) -> ensemble_attacked q p ensemble after ->
+  ensemble_label q after = y \/ ensemble_alert q after = true.
+
+(** ** Reach and without-sets of every kind, from the marks *)
+
+(** The marks that the reach is made from: of robust masking, those of a placed mask patch that holds the patch. *)
+Definition within (small large : size) : bool := (fst small <=? fst large) && (snd small <=? snd large).
+Definition around (image mask : size) (p : pixel) : pixel :=
+  (N.min (fst p) (fst image - fst mask), N.min (snd p) (snd image - snd mask)).
+Definition ground (q : question) (k : kind) (p : pixel) : list bool :=
+  match k with
+  | RobustMasking cut mask => touched (image q) mask cut (around (image q) mask p)
+  | _ => marks_of q k p
+  end.
+
+Definition reach_on (q : question) (d : defender) (marks : list bool) (c : label) : bool :=
+  match d with
+  | (Voting _, Ballots ballots) => reach (classes q) marks ballots c
+  | (DoubleMasking _ _, Pairs table) => masking_reach marks table c
+  | (RobustMasking cut mask, Scores rows) =>
+      negb (within (patch q) mask) || guarded_reach (classes q) (windows q cut mask) marks rows c
+  | _ => true
+  end.
+
+Definition may_say_on (q : question) (d : defender) (marks : list bool) (c : label) : bool :=
+  match d with
+  | (Voting _, Ballots ballots) => may_say_without (classes q) 0 marks ballots c
+  | (DoubleMasking _ _, Pairs table) =>
+      match masking_without marks table with
+      | Some said => c =? said
+      | None => true
+      end
+  | _ => true
+  end.
+
+(** Can the member say what it says without? *)
+Definition can_say_on (d : defender) (marks : list bool) : bool :=
+  match d with
+  | (Voting _, Ballots _) => true
+  | (DoubleMasking _ _, Pairs table) => match masking_without marks table with Some _ => true | None => false end
+  | _ => false
+  end.
+
+(** The record has the shape that its kind asks for. *)
+Definition fitting (q : question) (d : defender) : Prop :=
+  match d with
+  | (Voting cuts, Ballots ballots) => length ballots = length (flat_map (regions (image q)) cuts)
+  | (DoubleMasking guarded stride, Pairs table) => symmetric table /\ in_classes (classes q) table /\ table <> []
+  | (RobustMasking cut mask, Scores rows) => fits (image q) mask = true /\ length rows = length (regions (image q) cut)
+  | _ => False
+  end.
+
+Definition asked_well (q : question) : Prop := fits (image q) (patch q) = true /\ 0 < classes q.
+
+(** * Proofs *)
+
+Lemma marks_length : forall q cuts p,
+  length (marks_of q (Voting cuts) p) = length (flat_map (regions (image q)) cuts).
+Proof.
+  intros q cuts p. simpl. induction cuts as [| cut cuts IH]; simpl; [reflexivity |].
+  rewrite !app_length, touched_length, IH. reflexivity.
+Qed.
+
+Lemma double_masked_in_range : forall n table, in_classes n table -> table <> [] -> double_masked n table < n.
+Proof.
+  intros n table H Hne. unfold double_masked.
+  assert (Hpos : (0 < length table)%nat) by (destruct table; [contradiction | simpl; lia]).
+  assert (Hd : hd 0 (alone table) < n).
+  { unfold alone. destruct (length table) eqn:E; [lia |]. simpl. apply H; lia. }
+  destruct (forallb _ _); [assumption |]. destruct (find _ _) as [i |] eqn:F.
+  - apply find_some in F. destruct F as [Hi _]. apply in_rows in Hi. apply H; assumption.
+  - apply verdict_in_range. lia.
+Qed.
+
+Lemma around_holds : forall q mask p, asked_well q -> fits (image q) mask = true -> within (patch q) mask = true ->
+  In p (placements (image q) (patch q)) ->
+  In (around (image q) mask p) (placements (image q) mask) /\
+  incl (rectangle p (patch q)) (rectangle (around (image q) mask p) mask).
+Proof.
+  intros q mask [top left] [Hq _] Hm Hw Hp. apply placements_are_all in Hp; [| assumption].
+  unfold within in Hw. unfold fits in *. unfold around. split.
+  - apply placements_are_all; [unfold fits; assumption |]. simpl. lia.
+  - intros x Hx. apply in_rectangle in Hx. apply in_rectangle. simpl in *. lia.
+Qed.
+
+(** Whatever the kind: after any attack, the defender says a label of its reach. *)
+Theorem every_reach_is_sound : forall q p before after, asked_well q -> fitting q before ->
+  In p (placements (image q) (patch q)) -> attacked q p before after ->
+  label_of q after < classes q /\ reach_on q before (ground q (fst before) p) (label_of q after) = true.
+Proof.
+  intros q p [k r] [k' r'] Hq Hf Hp [Hk Ha]. simpl in Hk. subst k'. destruct Hq as [Hfit Hpos].
+  destruct k, r; simpl in Hf; try contradiction Hf; destruct r'; simpl in Ha; try contradiction Ha; simpl.
+  - split; [apply vote_in_range; assumption | apply reach_is_sound; assumption].
+  - destruct Hf as [Hs [Hc Hne]]. destruct Ha as [Ha Hin]. split.
+    + apply double_masked_in_range; [assumption |]. destruct Ha as [Hlen _]. destruct table, table0; simpl in Hlen; congruence.
+    + apply masking_reach_is_sound; assumption.
+  - split; [apply plurality_wins; assumption |].
+    destruct (within (patch q) mask) eqn:W; [| reflexivity]. simpl. destruct Hf as [Hm Hlen].
+    destruct (around_holds q mask p) as [Hin Hincl]; try assumption; [split; assumption |].
+    apply guarded_reach_is_sound; [assumption | apply in_map; assumption |].
+    eapply rescored_fewer; [| eassumption]. apply smaller_touches_fewer. assumption.
+Qed.
+
+(** THEOREM (recovery). If at every placement the closed form holds for the members' reaches, no patch changes the label. *)
+Theorem certified_recovers : forall q ensemble y, asked_well q -> Forall (fitting q) ensemble -> y < classes q ->
+  (forall p, In p (placements (image q) (patch q)) ->
+     closed_form (classes q) (map (fun d => reach_on q d (ground q (fst d) p)) ensemble) y = true) ->
+  recovers q ensemble y.
+Proof.
+  intros q ensemble y Hq Hf Hy H p after Hp Ha. specialize (H p Hp).
+  apply closed_form_suffices in H; [| assumption]. apply H. clear H.
+  induction Ha as [| d d' ensemble after Hd Ha IH]; simpl; constructor.
+  - apply every_reach_is_sound; [assumption | inversion Hf; assumption | assumption | assumption].
+  - apply IH. inversion Hf; assumption.
+Qed.
+
+(** ... and for voting defenders and pools it is exact: if not certified, some patch of ballots changes the label. *)
+Definition is_voting (d : defender) : Prop := match d with (Voting _, Ballots _) => True | _ => False end.
+
+Lemma voting_reach_has_a_label : forall q p d, asked_well q -> fitting q d -> is_voting d ->
+  has_a_label (classes q) (reach_on q d (ground q (fst d) p)).
+Proof.
+  intros q p [[cuts | |] [ballots | |]] [_ Hpos] Hf Hv; simpl in Hv; try contradiction Hv.
+  exists (vote (classes q) ballots). split; [apply vote_in_range; assumption |].
+  apply clean_label_in_reach; [assumption |]. exact (eq_trans (marks_length q cuts p) (eq_sym Hf)).
+Qed.
+
+Lemma voting_reach_is_tight : forall q p d c, asked_well q -> fitting q d -> is_voting d -> c < classes q ->
+  reach_on q d (ground q (fst d) p) c = true -> exists after, attacked q p d after /\ label_of q after = c.
+Proof.
+  intros q p [[cuts | |] [ballots | |]] c [_ Hpos] Hf Hv Hc H; simpl in Hv; try contradiction Hv.
+  destruct (reach_is_tight (classes q) (marks_of q (Voting cuts) p) ballots c) as [after [Ha Hl]]; try assumption.
+  - rewrite marks_length. symmetry. exact Hf.
+  - exists (Voting cuts, Ballots after). split; [split; [reflexivity | exact Ha] | exact Hl].
+Qed.
+
+Theorem recovery_is_exact : forall q ensemble y, asked_well q -> Forall (fitting q) ensemble ->
+  Forall is_voting ensemble -> y < classes q ->
+  (recovers q ensemble y <->
+   forall p, In p (placements (image q) (patch q)) ->
+     closed_form (classes q) (map (fun d => reach_on q d (ground q (fst d) p)) ensemble) y = true).
+Proof.
+  intros q ensemble y Hq Hf Hv Hy. split; [| apply certified_recovers; assumption].
+  intros H p Hp. apply closed_form_is_theorem2; [assumption | |].
+  - clear H. induction Hf; simpl; inversion Hv; subst; constructor; auto using voting_reach_has_a_label.
+  - intros pick Hpick.
+    assert (Hafter : exists after, ensemble_attacked q p ensemble after /\ map (label_of q) after = pick).
+    { clear H. revert Hv pick Hpick. induction Hf as [| d ensemble Hd Hf IH]; intros Hv pick Hpick.
+      - inversion Hpick. exists []. split; constructor.
+      - inversion Hpick as [| ? c ? rest [Hc Hr] Hrest]; subst. inversion Hv as [| ? ? Hvd Hve]; subst.
+        destruct (IH Hve rest Hrest) as [after [Ha Hl]].
+        destruct (voting_reach_is_tight q p d c Hq Hd Hvd Hc Hr) as [d' [Hd' Hl']].
+        exists (d' :: after). split; [constructor; assumption | cbn [map]; rewrite Hl, Hl'; reflexivity]. }
+    destruct Hafter as [after [Ha <-]]. exact (H p after Hp Ha).
+Qed.
+
+(** ** Detection *)
+Lemma every_without_is_sound : forall q p before after, asked_well q -> fitting q before ->
+  attacked q p before after -> can_say_on before (ground q (fst before) p) = true ->
+  exists c, without_of q p after = Some c /\ c < classes q /\
+    may_say_on q before (ground q (fst before) p) c = true.
+Proof.
+  intros q p [k r] [k' r'] [Hfit Hpos] Hf [Hk Ha] Hcan. simpl in Hk. subst k'.
+  destruct k, r; simpl in Hf; try contradiction Hf; destruct r'; simpl in Ha; try contradiction Ha; simpl in *.
+  - eexists. split; [reflexivity |]. split; [apply plurality_wins; assumption | apply without_is_sound; assumption].
+  - destruct Ha as [Ha Hin]. pose proof (masking_without_stays _ _ _ Ha) as Hw. rewrite Hw.
+    destruct (masking_without (covered (patch q) (masks (image q) guarded stride) p) table) as [c |] eqn:E; [| discriminate Hcan].
+    exists c. split; [reflexivity |]. split; [| apply N.eqb_refl].
+    destruct Hf as [_ [Hc _]]. unfold masking_without in E.
+    destruct (find _ _) as [i |] eqn:F; [| discriminate E]. injection E as <-.
+    apply find_some in F. destruct F as [Hi _]. apply in_rows in Hi. apply Hc; assumption.
+  - discriminate Hcan.
+Qed.
+
+(** THEOREM (detection). If at every placement the closed form holds for what the members may say without, no patch
+    changes the label without an alert. *)
+Theorem certified_detects : forall q ensemble y, asked_well q -> Forall (fitting q) ensemble -> y < classes q ->
+  (forall p, In p (placements (image q) (patch q)) ->
+     forallb (fun d => can_say_on d (ground q (fst d) p)) ensemble = true /\
+     closed_form (classes q) (map (fun d => may_say_on q d (ground q (fst d) p)) ensemble) y = true) ->
+  detects q ensemble y.
+Proof.
+  intros q ensemble y Hq Hf Hy H p after Hp Ha. destruct (H p Hp) as [Hcan Hcf].
+  destruct (N.eq_dec (ensemble_label q after) y) as [| Hne]; [auto |]. right.
+  apply existsb_exists. exists p. split; [assumption |].
+  apply closed_form_suffices in Hcf; [| assumption].
+  assert (Hsay : exists pick, all_say (map (without_of q p) after) = Some pick /\
+            picked (classes q) (map (fun d => may_say_on q d (ground q (fst d) p)) ensemble) pick).
+  { clear Hcf Hne H. revert Hcan. induction Ha as [| d d' ensemble after Hd Ha IH]; intros Hcan; simpl in *.
+    - exists []. split; [reflexivity | constructor].
+    - apply andb_true_iff in Hcan. destruct Hcan as [Hcan1 Hcan2]. inversion Hf; subst.
+      destruct (IH H2 Hcan2) as [pick [-> Hp']].
+      destruct (every_without_is_sound q p d d' Hq H1 Hd Hcan1) as [c [-> Hc]].
+      exists (c :: pick). split; [reflexivity | constructor; assumption]. }
+  destruct Hsay as [pick [-> Hpick]]. rewrite (Hcf pick Hpick). lia.
+Qed.
+
+(** One voting defender or pool, with a slack. *)
+Definition slack_alert (q : question) (slack : N) (d : defender) : bool :=
+  match d with
+  | (Voting cuts, Ballots ballots) =>
+      alert (classes q) slack (map (marks_of q (Voting cuts)) (placements (image q) (patch q))) ballots
+  | _ => true
+  end.
+
+Definition slack_detects (q : question) (slack : N) (d : defender) (y : label) : Prop :=
+  forall p after, In p (placements (image q) (patch q)) -> attacked q p d after ->
+  label_of q after = y \/ slack_alert q slack after = true.
+
+Theorem certified_detects_with_slack : forall q slack cuts ballots y, asked_well q -> y < classes q ->
+  (forall p, In p (placements (image q) (patch q)) ->
+     leads (classes q) slack (marks_of q (Voting cuts) p) ballots y = true) ->
+  slack_detects q slack (Voting cuts, Ballots ballots) y.
+Proof.
+  intros q slack cuts ballots y [_ Hpos] Hy H p [k r] Hp [Hk Ha]. simpl in Hk. subst k.
+  destruct r; simpl in Ha; try contradiction Ha.
+  apply (detection_with_slack (classes q) slack _ (marks_of q (Voting cuts) p) ballots); auto.
+  apply in_map_iff. eauto.
+Qed.
+
+(** ** Smaller patches *)
+Definition with_patch (q : question) (p : size) : question := Question (image q) (classes q) p.
+
+Lemma fewer_touched : forall q small p larger cuts, incl (rectangle p small) (rectangle larger (patch q)) ->
+  fewer (marks_of (with_patch q small) (Voting cuts) p) (marks_of q (Voting cuts) larger).
+Proof.
+  intros q small p larger cuts H. simpl. induction cuts as [| cut cuts IH]; simpl; [constructor |].
+  apply Forall2_app; [apply smaller_touches_fewer; assumption | assumption].
+Qed.
+
+Lemma rewritten_fewer : forall marks more before after, fewer marks more -> rewritten marks before after ->
+  rewritten more before after.
+Proof.
+  intros marks more before after Hf H. revert more Hf.
+  induction H; intros more Hf; inversion Hf; subst; [constructor | |].
+  - destruct y; [apply becomes | apply stays]; auto.
+  - apply becomes; auto. destruct H; auto.
+Qed.
+
+(** What a small patch can do, a larger one can do as well. *)
+Lemma smaller_can_do_less : forall q small p larger before after, fitting q before ->
+  incl (rectangle p small) (rectangle larger (patch q)) ->
+  attacked (with_patch q small) p before after -> attacked q larger before after.
+Proof.
+  intros q small p larger [k r] [k' r'] Hf Hincl [Hk Ha]. simpl in Hk. subst k'. split; [reflexivity |].
+  destruct k, r; simpl in Hf; try contradiction Hf; destruct r'; simpl in Ha; try contradiction Ha.
+  - apply (rewritten_fewer _ _ _ _ (fewer_touched q small p larger cuts Hincl) Ha).
+  - destruct Ha as [Ha Hin]. split; [| assumption].
+    eapply more_marks_less_attack; [| exact Ha]. apply smaller_is_covered_by_more. assumption.
+  - eapply rescored_fewer; [| exact Ha]. apply smaller_touches_fewer. assumption.
+Qed.
+
+(** THEOREM (monotone). What holds against a patch holds against every smaller one. *)
+Theorem recovers_smaller : forall q small ensemble y, asked_well q -> fits (image q) small = true ->
+  within small (patch q) = true -> Forall (fitting q) ensemble ->
+  recovers q ensemble y -> recovers (with_patch q small) ensemble y.
+Proof.
+  intros q small ensemble y Hq Hs Hw Hf H p after Hp Ha.
+  destruct (smaller_lies_inside (image q) small (patch q) p) as [larger [Hin Hincl]];
+    [assumption | apply Hq | unfold within in Hw; lia | unfold within in Hw; lia | assumption |].
+  apply (H larger after Hin). clear H Hin Hp. unfold ensemble_attacked in *. revert Hf.
+  induction Ha; intros Hf; inversion Hf; subst; constructor; auto.
+  eapply smaller_can_do_less; eassumption.
+Qed.
+
+(** The certificate is monotone too, so the largest certified patch is found by bisection. *)
+Lemma every_smaller_reach : forall q small p d c, asked_well q -> fits (image q) small = true ->
+  within small (patch q) = true -> fitting q d -> In p (placements (image q) small) ->
+  reach_on (with_patch q small) d (ground (with_patch q small) (fst d) p) c = true ->
+  reach_on q d (ground q (fst d) (around (image q) (patch q) p)) c = true.
+Proof.
+  intros q small [top left] [k r] c [Hfit Hpos] Hs Hw Hf Hp.
+  assert (Hincl : incl (rectangle (top, left) small) (rectangle (around (image q) (patch q) (top, left)) (patch q))).
+  { apply placements_are_all in Hp; [| assumption]. intros x Hx. apply in_rectangle in Hx. apply in_rectangle.
+    unfold within, fits, around in *. simpl in *. lia. }
+  destruct k, r; simpl in Hf; try contradiction Hf; unfold reach_on, ground, fst.
+  - apply smaller_reaches_fewer. apply fewer_touched. assumption.
+  - destruct Hf as [Hsym _]. apply smaller_masking_reach; [assumption |]. apply smaller_is_covered_by_more. assumption.
+  - destruct (within (patch q) mask) eqn:W; [| reflexivity].
+    replace (within (patch (with_patch q small)) mask) with true by (unfold within in *; simpl in *; lia).
+    replace (around (image q) mask (around (image q) (patch q) (top, left)))
+      with (around (image (with_patch q small)) mask (top, left)); [auto |].
+    unfold around, within in *. simpl in *. f_equal; lia.
+Qed.
+
+Theorem certificate_is_monotone : forall q small ensemble y, asked_well q -> fits (image q) small = true ->
+  within small (patch q) = true -> Forall (fitting q) ensemble ->
+  (forall p, In p (placements (image q) (patch q)) ->
+     majority_invariant (classes q) (map (fun d => reach_on q d (ground q (fst d) p)) ensemble) y) ->
+  forall p, In p (placements (image q) small) ->
+     majority_invariant (classes q)
+       (map (fun d => reach_on (with_patch q small) d (ground (with_patch q small) (fst d) p)) ensemble) y.
+Proof.
+  intros q small ensemble y Hq Hs Hw Hf H p Hp.
+  assert (Hin : In (around (image q) (patch q) p) (placements (image q) (patch q))).
+  { destruct p as [top left]. destruct Hq as [Hfit _]. apply placements_are_all in Hp; [| assumption].
+    apply placements_are_all; [assumption |]. unfold fits, around in *. simpl in *. lia. }
+  eapply smaller_reaches_keep_theorem2; [| exact (H _ Hin)]. clear H Hin.
+  induction Hf as [| d ensemble Hd Hf IH]; simpl; constructor; [| assumption].
+  intros c _. apply every_smaller_reach; assumption.
+Qed.
