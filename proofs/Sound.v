@@ -1,0 +1,238 @@
+(** The checker is right: what it says yes to is promised by the definitions, whatever it is given. *)
+From Coq Require Import PeanoNat.
+From Majorcert Require Export Check.
+
+(** ** Geometry *)
+Lemma ground_fast_is_ground : forall q k p, ground_fast q k p = ground q k p.
+Proof.
+  intros q [cuts | guarded stride | cut mask] p; simpl; [| reflexivity | apply touched_fast_is_touched].
+  apply flat_map_ext. intros cut. apply touched_fast_is_touched.
+Qed.
+
+(** Each placement looks like one of the places that are judged, to every member. *)
+Lemma places_stand_for_all : forall q kinds p, In p (placements (image q) (patch q)) ->
+  exists r, In r (places q kinds) /\ In r (placements (image q) (patch q)) /\
+    forall k, In k kinds -> ground q k p = ground q k r.
+Proof.
+  intros q kinds p Hp. set (same := fun a b : pixel * list (list bool) => same_list same_marks (snd a) (snd b)).
+  assert (Hsame : forall x y : list (list bool), same_list same_marks x y = true <-> x = y).
+  { apply same_list_iff. apply same_marks_iff. }
+  destruct (distinct_stands_for_all _ same (map (fun p => (p, looks q kinds p)) (placements (image q) (patch q))) []
+              (p, looks q kinds p)) as [[r look] [Hr Hs]].
+  - intros [x l]. apply Hsame. reflexivity.
+  - apply in_map_iff. eauto.
+  - exists r. simpl in Hr. pose proof (distinct_among _ _ _ _ _ Hr) as Ha. apply in_map_iff in Ha.
+    destruct Ha as [r' [Heq Hin]]. injection Heq as -> <-. split; [| split; [assumption |]].
+    + apply in_map_iff. exists (r, looks q kinds r). split; [reflexivity | exact Hr].
+    + apply Hsame in Hs. simpl in Hs. intros k Hk. rewrite <- !ground_fast_is_ground.
+      unfold looks in Hs. rewrite map_ext_in_iff in Hs. apply Hs. assumption.
+Qed.
+
+Lemma places_are_placements : forall q kinds r, In r (places q kinds) -> In r (placements (image q) (patch q)).
+Proof.
+  intros q kinds r H. apply in_map_iff in H. destruct H as [[r' look] [<- H]]. apply distinct_among in H.
+  apply in_map_iff in H. destruct H as [x [Heq Hx]]. injection Heq as <- _. exact Hx.
+Qed.
+
+(** ** One member *)
+Lemma repeat_untouched : forall ballots, repeat false (length ballots) = untouched ballots.
+Proof. unfold untouched. induction ballots; simpl; congruence. Qed.
+
+Lemma counted_at_is : forall q cs cuts ballots ps, length ballots = length (flat_map (regions (image q)) cuts) ->
+  counted_at cs (changes (repeat false (length (flat_map (regions (image q)) cuts))) (map (ground_fast q (Voting cuts)) ps)) ballots
+  = map (fun p => counts cs (ground q (Voting cuts) p) ballots) ps.
+Proof.
+  intros q cs cuts ballots ps H. unfold counted_at. rewrite start_counts, <- H, repeat_untouched.
+  rewrite follow_counts.
+  - rewrite map_map. apply map_ext. intros p. rewrite ground_fast_is_ground. reflexivity.
+  - unfold untouched. apply map_length.
+  - intros marks Hm. apply in_map_iff in Hm. destruct Hm as [p [<- _]]. rewrite ground_fast_is_ground.
+    unfold ground. rewrite marks_length. symmetry. exact H.
+Qed.
+
+Lemma first_of_map : forall (f g : nat -> bool) (h : nat -> label) l,
+  first_of (map f l) (map g l) (map h l) = option_map h (find (fun i => f i && g i) l).
+Proof. induction l as [| i l IH]; simpl; [reflexivity |]. destruct (f i && g i); [reflexivity | exact IH]. Qed.
+
+Lemma nth_seq : forall (l : list bool), map (fun i => nth i l false) (seq 0 (length l)) = l.
+Proof.
+  induction l as [| b l IH]; simpl; [reflexivity |]. f_equal.
+  rewrite <- seq_shift, map_map. exact IH.
+Qed.
+
+Lemma first_agreed : forall marks table, length marks = length table ->
+  first_of marks (map (unanimous table) (seq 0 (length table))) (alone table)
+  = option_map (fun i => entry table i i) (proof_row marks table).
+Proof.
+  intros marks table H. unfold proof_row, alone. rewrite <- first_of_map. f_equal.
+  rewrite <- H. symmetry. apply nth_seq.
+Qed.
+
+Lemma first_alone : forall marks table, length marks = length table ->
+  first_of marks (map (fun _ => true) (alone table)) (alone table) = masking_without marks table.
+Proof.
+  intros marks table H. unfold masking_without, alone. rewrite map_map.
+  rewrite <- (nth_seq marks) at 1. rewrite H, first_of_map. f_equal.
+  generalize (seq 0 (length table)). intros l. induction l as [| i l IH]; simpl; [reflexivity |].
+  rewrite andb_true_r, IH. reflexivity.
+Qed.
+
+Lemma points_fast_is : forall cs ballots, points_fast cs ballots = map (fun c => points c ballots) cs.
+Proof.
+  intros cs ballots. unfold points_fast.
+  assert (forall f, fold_left (fun votes b => map2 (fun (n : bool) v => if n then v + worth b else v) (map (fun c => names c b) cs) votes)
+      ballots (map f cs) = map (fun c => f c + points c ballots) cs) as E.
+  { induction ballots as [| b ballots IH]; intros f; simpl; [apply map_ext; intros; lia |].
+    rewrite map2_map, IH. apply map_ext. intros c. unfold gives. destruct (names c b); lia. }
+  rewrite (E (fun _ => 0)). apply map_ext. intros c. lia.
+Qed.
+
+Lemma same_windows : forall q cut mask, 
+  let fast := distinct same_marks [] (map (touched_fast (image q) mask cut) (placements (image q) mask)) in
+  forall w, In w fast <-> In w (windows q cut mask).
+Proof.
+  intros q cut mask fast w. unfold fast, windows.
+  rewrite (map_ext (touched_fast (image q) mask cut) (touched (image q) mask cut)) by (intros; apply touched_fast_is_touched).
+  split; [apply distinct_among |]. intros H.
+  destruct (distinct_stands_for_all _ same_marks _ [] w (fun x => proj2 (same_marks_iff x x) eq_refl) H) as [y [Hy Hs]].
+  apply same_marks_iff in Hs. subst y. exact Hy.
+Qed.
+
+Lemma largest_same : forall (A : Type) (f : A -> N) l l', (forall x, In x l <-> In x l') ->
+  largest (map f l) = largest (map f l').
+Proof.
+  assert (forall (A : Type) (f : A -> N) l l', (forall x, In x l -> In x l') -> largest (map f l) <= largest (map f l')) as H.
+  { intros A f l l' H. apply largest_below. intros x Hx. apply in_map_iff in Hx. destruct Hx as [y [<- Hy]].
+    apply largest_above. apply in_map. auto. }
+  intros A f l l' E. apply N.le_antisymm; apply H; intros x; apply E.
+Qed.
+
+Lemma masked_label_same : forall n ws ws' rows, 0 < n -> (forall w, In w ws <-> In w ws') ->
+  masked_label n ws rows = masked_label n ws' rows.
+Proof.
+  intros n ws ws' rows Hpos E. apply plurality_ext; [| assumption]. intros c _. unfold left_to, loudest.
+  rewrite (largest_same _ (fun window => inside c window rows) ws ws' E). reflexivity.
+Qed.
+
+Lemma table_fits_iff : forall n table, table_fits n table = true -> symmetric table /\ in_classes n table.
+Proof.
+  intros n table H. unfold table_fits in H. rewrite forallb_forall in H.
+  assert (E : forall i j, (i < length table)%nat -> (j < length table)%nat ->
+            (entry table i j <? n) && (entry table i j =? entry table j i) = true).
+  { intros i j Hi Hj. specialize (H i (proj2 (in_rows _ _) Hi)). rewrite forallb_forall in H.
+    exact (H j (proj2 (in_rows _ _) Hj)). }
+  split; intros i j Hi Hj; specialize (E i j Hi Hj); lia.
+Qed.
+
+Lemma well_is_fitting : forall q ps d, well q (survey_of q ps (fst d)) d = true -> fitting q d.
+Proof.
+  intros q ps [[cuts | guarded stride | cut mask] [ballots | table | rows]] H; simpl in H; try discriminate H; simpl.
+  - apply Nat.eqb_eq. exact H.
+  - apply andb_true_iff in H. destruct H as [H1 H2]. apply table_fits_iff in H2. destruct H2 as [H2 H3].
+    split; [assumption |]. split; [assumption |]. intros ->. simpl in H1. destruct (length (masks _ _ _)); discriminate H1.
+  - apply andb_true_iff in H. destruct H as [H1 H2]. apply Nat.eqb_eq in H2. auto.
+Qed.
+
+Lemma marks_of_masks : forall q ps guarded stride table p,
+  well q (survey_of q ps (DoubleMasking guarded stride)) (DoubleMasking guarded stride, Pairs table) = true ->
+  length (covered (patch q) (masks (image q) guarded stride) p) = length table.
+Proof.
+  intros q ps guarded stride table p H. simpl in H. unfold covered. rewrite map_length.
+  apply andb_true_iff in H. destruct H as [H _]. apply andb_true_iff in H. destruct H as [H _]. 
+  apply andb_true_iff in H. destruct H as [H _]. apply Nat.eqb_eq in H. symmetry. exact H.
+Qed.
+
+Lemma label_fast_is : forall q ps d, 0 < classes q -> well q (survey_of q ps (fst d)) d = true ->
+  label_fast q (labels (classes q)) (survey_of q ps (fst d)) d = label_of q d.
+Proof.
+  intros q ps [[cuts | guarded stride | cut mask] [ballots | table | rows]] Hpos H; simpl in H; try discriminate H;
+    cbn [fst survey_of label_fast label_of].
+  - rewrite points_fast_is, leader_is_plurality by assumption. reflexivity.
+  - reflexivity.
+  - apply masked_label_same; [assumption |]. apply same_windows.
+Qed.
+
+Lemma reaches_fast_are : forall q ps d, 0 < classes q -> well q (survey_of q ps (fst d)) d = true ->
+  reaches_fast q (labels (classes q)) (survey_of q ps (fst d)) d
+  = map (fun p => map (reach_on q d (ground q (fst d) p)) (labels (classes q))) ps.
+Proof.
+  intros q ps [[cuts | guarded stride | cut mask] [ballots | table | rows]] Hpos H;
+    pose proof (well_is_fitting q ps _ H) as Hf; simpl in H; try discriminate H;
+    cbn [fst survey_of reaches_fast reach_on].
+  - rewrite counted_at_is, map_map by exact Hf. apply map_ext. intros p. unfold counts. cbn [c_kept c_loose].
+    rewrite elected_fast_is_elected by assumption. reflexivity.
+  - rewrite map_map. apply map_ext. intros p. rewrite ground_fast_is_ground. cbn [ground marks_of].
+    rewrite first_agreed by exact (marks_of_masks q ps guarded stride table p H). unfold reach_on, masking_reach.
+    destruct (proof_row _ _); reflexivity.
+  - destruct (within (patch q) mask) eqn:W.
+    + rewrite map_map. apply map_ext. intros p. rewrite ground_fast_is_ground. cbn [ground].
+      apply map_ext. intros c. unfold guarded_reach. cbv zeta.
+      rewrite (masked_label_same (classes q) _ (windows q cut mask) rows Hpos (same_windows q cut mask)).
+      unfold stay_loudest.
+      rewrite (largest_same _ (fun window => inside _ (less window _) rows) _ (windows q cut mask) (same_windows q cut mask)).
+      unfold reach_on. rewrite W. reflexivity.
+    + rewrite map_map. apply map_ext. intros p. unfold reach_on. rewrite W. reflexivity.
+Qed.
+
+Lemma paper_reaches_fast_are : forall q ps cuts ballots, 0 < classes q ->
+  well q (survey_of q ps (Voting cuts)) (Voting cuts, Ballots ballots) = true ->
+  paper_reaches_fast q (labels (classes q)) (survey_of q ps (Voting cuts)) (Voting cuts, Ballots ballots)
+  = map (fun p => map (paper_reach (classes q) (ground q (Voting cuts) p) ballots) (labels (classes q))) ps.
+Proof.
+  intros q ps cuts ballots Hpos H. pose proof (well_is_fitting q ps (Voting cuts, Ballots ballots) H) as Hf.
+  pose proof (label_fast_is q ps (Voting cuts, Ballots ballots) Hpos H) as Hl. cbn [fst survey_of] in *. unfold paper_reaches_fast.
+  rewrite Hl, counted_at_is, map_map by exact Hf. apply map_ext. intros p. unfold counts. cbn [c_kept c_loose].
+  cbn [label_of]. cbv zeta.
+  rewrite (entry_of_map (vote (classes q) ballots)) by (apply in_labels; apply vote_in_range; assumption).
+  rewrite map2_map_r. reflexivity.
+Qed.
+
+Lemma margin_fast_is : forall q ps cuts ballots, 0 < classes q ->
+  well q (survey_of q ps (Voting cuts)) (Voting cuts, Ballots ballots) = true ->
+  margin_fast q (labels (classes q)) (survey_of q ps (Voting cuts)) (Voting cuts, Ballots ballots)
+  = margin (classes q) (largest (map (fun p => touched_points (ground q (Voting cuts) p) ballots) ps)) ballots.
+Proof.
+  intros q ps cuts ballots Hpos H. pose proof (well_is_fitting q ps (Voting cuts, Ballots ballots) H) as Hf.
+  pose proof (label_fast_is q ps (Voting cuts, Ballots ballots) Hpos H) as Hl. cbn [fst survey_of] in *. unfold margin_fast.
+  rewrite Hl, counted_at_is, map_map, start_counts by exact Hf. unfold counts. cbn [c_kept c_loose c_doubtful].
+  cbn [label_of]. cbv zeta.
+  rewrite (entry_of_map (vote (classes q) ballots)) by (apply in_labels; apply vote_in_range; assumption).
+  rewrite map2_map_r, forallb_map.
+  rewrite (map_ext (fun p => loose (ground q (Voting cuts) p) ballots - doubtful (ground q (Voting cuts) p) ballots)
+             (fun p => touched_points (ground q (Voting cuts) p) ballots)) by (intros; apply touched_points_are).
+  reflexivity.
+Qed.
+
+Lemma withouts_fast_are : forall q slack ps d, 0 < classes q -> well q (survey_of q ps (fst d)) d = true ->
+  can_say_fast (survey_of q ps (fst d)) d = true ->
+  slack = 0 \/ is_voting d ->
+  withouts_fast (labels (classes q)) slack (survey_of q ps (fst d)) d
+  = map (fun p => map (match d with
+                       | (Voting _, Ballots ballots) => may_say_without (classes q) slack (ground q (fst d) p) ballots
+                       | _ => may_say_on q d (ground q (fst d) p)
+                       end) (labels (classes q))) ps.
+Proof.
+  intros q slack ps [[cuts | guarded stride | cut mask] [ballots | table | rows]] Hpos H Hc _;
+    pose proof (well_is_fitting q ps _ H) as Hf; simpl in H; try discriminate H;
+    cbn [fst survey_of withouts_fast may_say_on].
+  - rewrite counted_at_is, map_map by exact Hf. apply map_ext. intros p. unfold counts. cbn [c_kept c_doubtful].
+    rewrite elected_fast_is_elected by assumption. apply map_ext. intros c. unfold elected, may_say_without.
+    rewrite !N.add_assoc. reflexivity.
+  - rewrite map_map. apply map_ext. intros p. rewrite ground_fast_is_ground. cbn [ground marks_of].
+    rewrite first_alone by exact (marks_of_masks q ps guarded stride table p H). unfold may_say_on.
+    destruct (masking_without _ _); reflexivity.
+  - discriminate Hc.
+Qed.
+
+Lemma can_say_fast_is : forall q ps d p, well q (survey_of q ps (fst d)) d = true ->
+  can_say_fast (survey_of q ps (fst d)) d = true -> In p ps -> can_say_on d (ground q (fst d) p) = true.
+Proof.
+  intros q ps [[cuts | guarded stride | cut mask] [ballots | table | rows]] p H Hc Hp; simpl in H; try discriminate H;
+    [reflexivity | | discriminate Hc].
+  cbn [fst survey_of can_say_fast can_say_on] in *. rewrite forallb_forall in Hc.
+  specialize (Hc _ (in_map (ground_fast q (DoubleMasking guarded stride)) ps p Hp)). rewrite ground_fast_is_ground in Hc.
+  unfold masking_without. destruct (find _ _) eqn:F; [reflexivity |].
+  apply existsb_exists in Hc. destruct Hc as [b [Hin ->]]. apply (In_nth _ _ false) in Hin. destruct Hin as [i [Hi Hn]].
+  cbn [ground marks_of] in *. rewrite (marks_of_masks q ps guarded stride table p H) in Hi.
+  pose proof (find_none _ _ F i (proj2 (in_rows _ _) Hi)) as G. cbv beta in G. congruence.
+Qed.
