@@ -306,6 +306,78 @@ Proof.
   apply in_map_iff. eauto.
 Qed.
 
+(** ** Theorem 1, and the published condition of double masking, for whole images *)
+
+(** More than half of the members can be made to say nothing but [y], at every placement. *)
+Theorem theorem1 : forall q ensemble y, asked_well q -> Forall (fitting q) ensemble -> y < classes q ->
+  (forall p, In p (placements (image q) (patch q)) -> N.of_nat (length ensemble) <
+     2 * count (only (classes q) y) (map (fun d => reach_on q d (ground q (fst d) p)) ensemble)) ->
+  recovers q ensemble y.
+Proof.
+  intros q ensemble y Hq Hf Hy H. apply certified_recovers; try assumption. intros p Hp.
+  apply theorem1_implies_theorem2; [assumption |]. rewrite map_length. auto.
+Qed.
+
+(** A margin is one way to know that. *)
+Theorem margin_makes_sure : forall q most cuts ballots p, asked_well q -> fitting q (Voting cuts, Ballots ballots) ->
+  touched_points (marks_of q (Voting cuts) p) ballots <= most -> margin (classes q) most ballots = true ->
+  only (classes q) (vote (classes q) ballots)
+    (reach_on q (Voting cuts, Ballots ballots) (ground q (Voting cuts) p)) = true.
+Proof.
+  intros q most cuts ballots p [_ Hpos] Hf Ht Hm. apply only_iff.
+  apply certified_iff_reach_is_label; [assumption | exact (eq_trans (marks_length q cuts p) (eq_sym Hf)) |].
+  apply (margin_certifies (classes q) most); try assumption. exact (eq_trans (marks_length q cuts p) (eq_sym Hf)).
+Qed.
+
+(** A mask set hides every placement of the patch that it is made for, and of every smaller one. *)
+Lemma a_mask_starts_there : forall n guarded length stride top, 0 < stride -> 0 < length -> length <= guarded ->
+  top + length <= n -> exists start, In start (mask_starts n (mask_extent n guarded stride) stride) /\
+    start <= top /\ top + length <= start + mask_extent n guarded stride.
+Proof.
+  intros n guarded length stride top Hs Hl Hg Ht. unfold mask_starts, mask_extent.
+  set (extent := N.min n (guarded + stride - 1)). assert (Hx : extent = N.min n (guarded + stride - 1)) by reflexivity.
+  clearbody extent. pose proof (N.div_mod top stride ltac:(lia)) as D. pose proof (N.mod_lt top stride ltac:(lia)) as M.
+  assert (Hmod : (stride * (top / stride)) mod stride = 0) by (rewrite N.mul_comm; apply N.mod_mul; lia).
+  set (first := stride * (top / stride)) in *. clearbody first.
+  set (rest := top mod stride) in *. clearbody rest.
+  destruct (N.lt_ge_cases first (n - extent)) as [E | E].
+  - exists first. split; [| lia]. apply in_or_app. left. apply filter_In. split; [apply in_range; lia |].
+    rewrite Hmod. lia.
+  - exists (n - extent). split; [apply in_or_app; right; left; reflexivity | lia].
+Qed.
+
+Theorem masks_hide_every_placement : forall q guarded stride p, asked_well q -> 0 < stride ->
+  within (patch q) guarded = true -> In p (placements (image q) (patch q)) ->
+  exists k, (k < length (masks (image q) guarded stride))%nat /\
+    nth k (marks_of q (DoubleMasking guarded stride) p) false = true.
+Proof.
+  intros q guarded stride [top left] [Hfit _] Hs Hw Hp. apply placements_are_all in Hp; [| assumption].
+  unfold fits, within in *.
+  destruct (a_mask_starts_there (fst (image q)) (fst guarded) (fst (patch q)) stride top) as [row [Hr Hr']]; try lia.
+  destruct (a_mask_starts_there (snd (image q)) (snd guarded) (snd (patch q)) stride left) as [column [Hc Hc']]; try lia.
+  assert (Hin : In true (marks_of q (DoubleMasking guarded stride) (top, left))).
+  { cbn [marks_of]. unfold covered. apply in_map_iff.
+    exists (rectangle (row, column) (mask_extent (fst (image q)) (fst guarded) stride, mask_extent (snd (image q)) (snd guarded) stride)).
+    split.
+    - apply hidden_iff. intros x Hx. apply in_rectangle in Hx. apply in_rectangle. simpl in *. lia.
+    - unfold masks. apply in_map_iff. exists (row, column). split; [reflexivity |]. apply in_prod_iff. auto. }
+  apply (In_nth _ _ false) in Hin. destruct Hin as [k [Hk Hn]]. exists k. split; [| exact Hn].
+  cbn [marks_of] in Hk. unfold covered in Hk. rewrite map_length in Hk. exact Hk.
+Qed.
+
+Theorem all_pairs_recover : forall q guarded stride table y, asked_well q -> 0 < stride ->
+  within (patch q) guarded = true -> fitting q (DoubleMasking guarded stride, Pairs table) ->
+  length table = length (masks (image q) guarded stride) ->
+  (forall i j, (i < length table)%nat -> (j < length table)%nat -> entry table i j = y) ->
+  forall p after, In p (placements (image q) (patch q)) -> attacked q p (DoubleMasking guarded stride, Pairs table) after ->
+  label_of q after = y.
+Proof.
+  intros q guarded stride table y Hq Hs Hw [Hsym [_ _]] Hlen Hall p [k r] Hp [Hk Ha]. simpl in Hk. subst k.
+  destruct r; simpl in Ha; try contradiction Ha. destruct Ha as [Ha _]. simpl.
+  eapply all_pairs_agree; [exact Hsym | exact Hall | | exact Ha].
+  destruct (masks_hide_every_placement q guarded stride p Hq Hs Hw Hp) as [i [Hi Hn]]. exists i. split; [lia | exact Hn].
+Qed.
+
 (** ** Smaller patches *)
 Definition with_patch (q : question) (p : size) : question := Question (image q) (classes q) p.
 

@@ -211,3 +211,80 @@ Proof.
   rewrite Hc. apply (exact_claim q kinds); [assumption |].
   apply (recovery_is_exact q (combine kinds records) y); assumption.
 Qed.
+
+(** ** The alert *)
+Lemma standing_as_recorded : forall c marks ballots, kept c marks (map as_recorded ballots) = standing c marks ballots.
+Proof.
+  intros c marks ballots. unfold kept, standing. revert ballots.
+  induction marks as [| m marks IH]; intros [| b ballots]; simpl; try reflexivity. rewrite IH, orb_false_r. reflexivity.
+Qed.
+
+Lemma said_without_is : forall q ps d, 0 < classes q -> well q (survey_of q ps (fst d)) d = true ->
+  said_without (labels (classes q)) (survey_of q ps (fst d)) d = map (fun p => without_of q p d) ps.
+Proof.
+  intros q ps [[cuts | guarded stride | cut mask] [ballots | table | rows]] Hpos H;
+    pose proof (well_is_fitting q ps _ H) as Hf; simpl in H; try discriminate H;
+    cbn [fst survey_of said_without without_of].
+  - rewrite counted_at_is, map_map by (rewrite map_length; exact Hf). apply map_ext. intros p.
+    unfold counts. cbn [c_kept]. rewrite leader_is_plurality by assumption. cbn [fst]. f_equal.
+    apply plurality_ext; [| assumption]. intros c _. apply standing_as_recorded.
+  - rewrite map_map. apply map_ext. intros p. rewrite ground_fast_is_ground. cbn [ground fst marks_of].
+    apply first_alone. exact (marks_of_masks q ps guarded stride table p H).
+  - rewrite map_map. reflexivity.
+Qed.
+
+Lemma without_of_ground : forall q p r (d : defender), ground q (fst d) p = ground q (fst d) r ->
+  without_of q p d = without_of q r d.
+Proof.
+  intros q p r [[cuts | guarded stride | cut mask] [ballots | table | rows]] H; try reflexivity;
+    cbn [without_of fst ground] in *; rewrite H; reflexivity.
+Qed.
+
+(** THEOREM. The checker's alert is the ensemble's alert. *)
+Theorem alert_is_right : forall q kinds records y holds, judge (prepare q (Detect 0) kinds) records = Some (y, holds) ->
+  alerted (prepare q (Detect 0) kinds) records y = ensemble_alert q (combine kinds records).
+Proof.
+  intros q kinds records y holds J. destruct (judge_establishes _ _ _ _ _ _ J) as [[[_ Hpos] [Hk [_ Hw]]] [Hy _]].
+  unfold alerted, ensemble_alert. cbn [p_question p_claim p_kinds p_surveys p_labels p_places prepare].
+  set (ensemble := combine kinds records) in *. clearbody ensemble. clear J. subst kinds.
+  rewrite map2_fst, (map_ext_in _ (fun d => map (fun p => without_of q p d) (places q (map fst ensemble)))).
+  2: { intros d Hd. rewrite Forall_forall in Hw. apply said_without_is; auto. }
+  rewrite by_place_map. rewrite <- Hy. apply eq_true_iff_eq. rewrite !existsb_exists. split.
+  - intros [answers [Hin H]]. apply in_map_iff in Hin. destruct Hin as [p [<- Hp]]. exists p. split; [| exact H].
+    eapply places_are_placements. eassumption.
+  - intros [p [Hp H]]. destruct (places_stand_for_all q (map fst ensemble) p Hp) as [r [Hr [_ Hg]]].
+    exists (map (fun d => without_of q p d) ensemble). split; [| exact H]. apply in_map_iff. exists r. split; [| assumption].
+    apply map_ext_in. intros d Hd. apply without_of_ground. symmetry. apply Hg. apply in_map. assumption.
+Qed.
+
+Theorem slack_alert_is_right : forall q s cuts ballots y holds,
+  judge (prepare q (Detect (N.pos s)) [Voting cuts]) [Ballots ballots] = Some (y, holds) ->
+  alerted (prepare q (Detect (N.pos s)) [Voting cuts]) [Ballots ballots] y = slack_alert q (N.pos s) (Voting cuts, Ballots ballots).
+Proof.
+  intros q s cuts ballots y holds J. destruct (judge_establishes _ _ _ _ _ _ J) as [[[_ Hpos] [_ [Hf Hw]]] [Hy [Hlt _]]].
+  unfold alerted, slack_alert, alert. cbn [p_question p_claim p_kinds p_surveys p_labels p_places prepare combine map alarms survey_of].
+  inversion Hf as [| ? ? Hfd _]; subst. simpl in Hfd.
+  assert (Hv : vote (classes q) ballots = ensemble_label q (combine [Voting cuts] [Ballots ballots])).
+  { unfold ensemble_label. cbn [combine map label_of]. symmetry. apply verdict_of_one. apply vote_in_range. assumption. }
+  rewrite <- Hv in *. set (y := vote (classes q) ballots) in *.
+  rewrite counted_at_is by (rewrite map_length; exact Hfd).
+  assert (E : forall p, existsb (fun b => b) (map2 (fun c v => negb (c =? y) && beats c v y
+                (entry_of y (labels (classes q)) (c_kept (counts (labels (classes q)) (ground q (Voting cuts) p) (map as_recorded ballots))) + N.pos s))
+                (labels (classes q)) (c_kept (counts (labels (classes q)) (ground q (Voting cuts) p) (map as_recorded ballots))))
+              = alarm (classes q) (N.pos s) (marks_of q (Voting cuts) p) ballots y).
+  { intros p. unfold counts. cbn [c_kept]. rewrite entry_of_map by (apply in_labels; assumption). rewrite map2_map_r.
+    unfold alarm. apply eq_true_iff_eq. rewrite !existsb_exists. split.
+    - intros [b [Hin ->]]. apply in_map_iff in Hin. destruct Hin as [c [Hb Hc]]. exists c. split; [assumption |].
+      rewrite !standing_as_recorded in Hb. exact Hb.
+    - intros [c [Hc Hb]]. exists true. split; [| reflexivity]. apply in_map_iff. exists c. split; [| assumption].
+      rewrite !standing_as_recorded. exact Hb. }
+  apply eq_true_iff_eq. rewrite !existsb_exists. split.
+  - intros [state [Hin H]]. apply in_map_iff in Hin. destruct Hin as [p [<- Hp]]. rewrite E in H.
+    exists (marks_of q (Voting cuts) p). split; [| exact H]. apply in_map_iff. exists p. split; [reflexivity |].
+    eapply places_are_placements. eassumption.
+  - intros [marks [Hin H]]. apply in_map_iff in Hin. destruct Hin as [p [<- Hp]].
+    destruct (places_stand_for_all q [Voting cuts] p Hp) as [r [Hr [_ Hg]]].
+    exists (counts (labels (classes q)) (ground q (Voting cuts) r) (map as_recorded ballots)).
+    split; [apply in_map_iff; eauto |]. rewrite E. specialize (Hg (Voting cuts) (or_introl eq_refl)).
+    cbn [ground] in Hg. rewrite <- Hg. exact H.
+Qed.
