@@ -58,9 +58,9 @@ Definition table_fits (n : N) (table : list (list label)) : bool :=
 Definition well (q : question) (s : survey) (d : defender) : bool :=
   match s, d with
   | Touching n _, (Voting _, Ballots ballots) => Nat.eqb (length ballots) n
-  | Hiding n _, (DoubleMasking _ _, Pairs table) =>
-      Nat.eqb (length table) n && negb (Nat.eqb n 0) && forallb (fun row => Nat.eqb (length row) n) table &&
-      table_fits (classes q) table
+  | Hiding n _, (DoubleMasking _ _, Pairs weak table) =>
+      Nat.eqb (length table) n && negb (Nat.eqb n 0) && Nat.eqb (length weak) n &&
+      forallb (fun row => Nat.eqb (length row) n) table && table_fits (classes q) table
   | Within n _ _, (RobustMasking _ mask, Scores rows) => fits (image q) mask && Nat.eqb (length rows) n
   | _, _ => false
   end.
@@ -80,7 +80,7 @@ Definition label_fast (q : question) (cs : list label) (s : survey) (d : defende
 Definition counted_at (cs : list label) (moves : list change) (ballots : list ballot) : list counted :=
   follow (numbered 1 (map (weigh cs) ballots)) (start cs ballots) moves.
 
-Fixpoint first_of (marks holds : list bool) (values : list label) : option label :=
+Fixpoint first_of {A : Type} (marks holds : list bool) (values : list A) : option A :=
   match marks, holds, values with
   | m :: marks, h :: holds, v :: values => if m && h then Some v else first_of marks holds values
   | _, _, _ => None
@@ -97,9 +97,9 @@ Definition reaches_fast (q : question) (cs : list label) (s : survey) (d : defen
   match s, d with
   | Touching _ moves, (Voting _, Ballots ballots) =>
       map (fun at_place => elected_fast cs (c_kept at_place) (c_loose at_place)) (counted_at cs moves ballots)
-  | Hiding _ sequence, (DoubleMasking _ _, Pairs table) =>
+  | Hiding _ sequence, (DoubleMasking _ _, Pairs weak table) =>
       let single := alone table in
-      let agreed := map (unanimous table) (seq 0 (length table)) in
+      let agreed := map2 (fun w i => negb w && unanimous table i) weak (seq 0 (length table)) in
       map (fun marks => one_or_all cs (first_of marks agreed single)) sequence
   | Within _ windows sequence, (RobustMasking _ mask, Scores rows) =>
       if within (patch q) mask then
@@ -128,19 +128,15 @@ Definition withouts_fast (cs : list label) (slack : N) (s : survey) (d : defende
   match s, d with
   | Touching _ moves, (Voting _, Ballots ballots) =>
       map (fun at_place => elected_fast cs (c_kept at_place) (c_doubtful at_place + slack)) (counted_at cs moves ballots)
-  | Hiding _ sequence, (DoubleMasking _ _, Pairs table) =>
-      let single := alone table in
+  | Hiding _ sequence, (DoubleMasking _ _, Pairs weak table) =>
+      let single := map2 (fun (w : bool) c => if w then None else Some c) weak (alone table) in
       let always := map (fun _ => true) single in
-      map (fun marks => one_or_all cs (first_of marks always single)) sequence
+      map (fun marks => match first_of marks always single with
+                        | Some answer => one_or_all cs answer
+                        | None => one_or_all cs None
+                        end) sequence
+  | Within _ _ sequence, (RobustMasking _ _, Scores _) => map (fun _ => one_or_all cs None) sequence
   | _, _ => []
-  end.
-
-(** Can it say so at every place? *)
-Definition can_say_fast (s : survey) (d : defender) : bool :=
-  match s, d with
-  | Touching _ _, (Voting _, Ballots _) => true
-  | Hiding _ sequence, (DoubleMasking _ _, Pairs _) => forallb (fun marks => existsb (fun m => m) marks) sequence
-  | _, _ => false
   end.
 
 Definition margin_fast (q : question) (cs : list label) (s : survey) (d : defender) : bool :=
@@ -173,9 +169,7 @@ Definition certified (pl : plan) (ensemble : list defender) (y : label) : bool :
       | [s], [d] => margin_fast q cs s d
       | _, _ => false
       end
-  | Detect 0 =>
-      forallb (fun b => b) (map2 can_say_fast (p_surveys pl) ensemble) &&
-      holds (map2 (withouts_fast cs 0) (p_surveys pl) ensemble)
+  | Detect 0 => holds (map2 (withouts_fast cs 0) (p_surveys pl) ensemble)
   | Detect slack =>
       match p_surveys pl, ensemble with
       | [s], [d] => is_touching s && forallb (only_fast cs y) (withouts_fast cs slack s d)
@@ -211,15 +205,16 @@ Definition promised (q : question) (cl : claim) (ensemble : list defender) (y : 
 (** ** The alert on the image itself, as recorded *)
 Definition as_recorded (b : ballot) : ballot := Ballot (worth b) false (says b).
 
-Definition said_without (cs : list label) (s : survey) (d : defender) : list (option label) :=
+Definition said_without (cs : list label) (s : survey) (d : defender) : list (list bool) :=
   match s, d with
   | Touching _ moves, (Voting _, Ballots ballots) =>
-      map (fun at_place => Some (fst (leader cs (c_kept at_place)))) (counted_at cs moves (map as_recorded ballots))
-  | Hiding _ sequence, (DoubleMasking _ _, Pairs table) =>
+      map (fun at_place => one_or_all cs (Some (fst (leader cs (c_kept at_place)))))
+        (counted_at cs moves (map as_recorded ballots))
+  | Hiding _ sequence, (DoubleMasking _ _, Pairs _ table) =>
       let single := alone table in
       let always := map (fun _ => true) single in
-      map (fun marks => first_of marks always single) sequence
-  | Within _ _ sequence, _ => map (fun _ => None) sequence
+      map (fun marks => one_or_all cs (first_of marks always single)) sequence
+  | Within _ _ sequence, (RobustMasking _ _, Scores _) => map (fun _ => one_or_all cs None) sequence
   | _, _ => []
   end.
 
@@ -239,10 +234,7 @@ Definition alerted (pl : plan) (records : list record) (y : label) : bool :=
   let ensemble := combine (p_kinds pl) records in
   match p_claim pl with
   | Detect 0 =>
-      existsb (fun answers => match all_say answers with
-                              | Some said => negb (verdict (classes q) said =? y)
-                              | None => true
-                              end)
+      existsb (fun answers => negb (closed_form_fast cs answers y))
         (by_place (p_places pl) (map2 (said_without cs) (p_surveys pl) ensemble))
   | Detect slack =>
       match p_surveys pl, ensemble with

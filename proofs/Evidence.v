@@ -12,7 +12,7 @@ Inductive kind :=
 (** What it said on the clean image. *)
 Inductive record :=
   | Ballots (ballots : list ballot)
-  | Pairs (table : list (list label))
+  | Pairs (weak : list bool) (table : list (list label))   (** weak: rows that are fragile *)
   | Scores (rows : scores).
 
 Definition defender := (kind * record)%type.
@@ -27,7 +27,7 @@ Definition windows (q : question) (cut : strategy) (mask : size) : list (list bo
 Definition label_of (q : question) (d : defender) : label :=
   match d with
   | (Voting _, Ballots ballots) => vote (classes q) ballots
-  | (DoubleMasking _ _, Pairs table) => double_masked (classes q) table
+  | (DoubleMasking _ _, Pairs _ table) => double_masked (classes q) table
   | (RobustMasking cut mask, Scores rows) => masked_label (classes q) (windows q cut mask) rows
   | _ => 0
   end.
@@ -45,7 +45,8 @@ Definition attacked (q : question) (p : pixel) (before after : defender) : Prop 
   fst after = fst before /\
   match snd before, snd after with
   | Ballots ballots, Ballots ballots' => rewritten (marks_of q (fst before) p) ballots ballots'
-  | Pairs table, Pairs table' => entries_rewritten (marks_of q (fst before) p) table table' /\ in_classes (classes q) table'
+  | Pairs weak table, Pairs _ table' =>
+      entries_rewritten (marks_of q (fst before) p) weak table table' /\ in_classes (classes q) table'
   | Scores rows, Scores rows' => rescored (marks_of q (fst before) p) rows rows'
   | _, _ => False
   end.
@@ -65,23 +66,21 @@ Definition recovers (q : question) (ensemble : list defender) (y : label) : Prop
 Definition without_of (q : question) (p : pixel) (d : defender) : option label :=
   match d with
   | (Voting _, Ballots ballots) => Some (without (classes q) (marks_of q (fst d) p) ballots)
-  | (DoubleMasking _ _, Pairs table) => masking_without (marks_of q (fst d) p) table
+  | (DoubleMasking _ _, Pairs _ table) => masking_without (marks_of q (fst d) p) table
   | _ => None
   end.
 
-Fixpoint all_say (answers : list (option label)) : option (list label) :=
-  match answers with
-  | [] => Some []
-  | Some c :: answers => option_map (cons c) (all_say answers)
-  | None :: _ => None
+(** A member that cannot say could say anything. *)
+Definition possible (answer : option label) (c : label) : bool :=
+  match answer with
+  | Some said => c =? said
+  | None => true
   end.
 
-(** The ensemble raises an alert iff at some placement the plurality of these is not its label, or some member cannot say. *)
+(** The ensemble raises an alert iff at some placement its label need not be the plurality of these. *)
 Definition ensemble_alert (q : question) (ensemble : list defender) : bool :=
-  existsb (fun p => match all_say (map (without_of q p) ensemble) with
-                    | Some said => negb (verdict (classes q) said =? ensemble_label q ensemble)
-                    | None => true
-                    end)
+  existsb (fun p => negb (closed_form (classes q) (map (fun d => possible (without_of q p d)) ensemble)
+                            (ensemble_label q ensemble)))
     (placements (image q) (patch q)).
 
 (** DETECTION: no patch changes the label without an alert. *)
@@ -104,7 +103,7 @@ Definition ground (q : question) (k : kind) (p : pixel) : list bool :=
 Definition reach_on (q : question) (d : defender) (marks : list bool) (c : label) : bool :=
   match d with
   | (Voting _, Ballots ballots) => reach (classes q) marks ballots c
-  | (DoubleMasking _ _, Pairs table) => masking_reach marks table c
+  | (DoubleMasking _ _, Pairs weak table) => masking_reach marks weak table c
   | (RobustMasking cut mask, Scores rows) =>
       negb (within (patch q) mask) || guarded_reach (classes q) (windows q cut mask) marks rows c
   | _ => true
@@ -113,27 +112,15 @@ Definition reach_on (q : question) (d : defender) (marks : list bool) (c : label
 Definition may_say_on (q : question) (d : defender) (marks : list bool) (c : label) : bool :=
   match d with
   | (Voting _, Ballots ballots) => may_say_without (classes q) 0 marks ballots c
-  | (DoubleMasking _ _, Pairs table) =>
-      match masking_without marks table with
-      | Some said => c =? said
-      | None => true
-      end
+  | (DoubleMasking _ _, Pairs weak table) => masking_may_say marks weak table c
   | _ => true
-  end.
-
-(** Can the member say what it says without? *)
-Definition can_say_on (d : defender) (marks : list bool) : bool :=
-  match d with
-  | (Voting _, Ballots _) => true
-  | (DoubleMasking _ _, Pairs table) => match masking_without marks table with Some _ => true | None => false end
-  | _ => false
   end.
 
 (** The record has the shape that its kind asks for. *)
 Definition fitting (q : question) (d : defender) : Prop :=
   match d with
   | (Voting cuts, Ballots ballots) => length ballots = length (flat_map (regions (image q)) cuts)
-  | (DoubleMasking guarded stride, Pairs table) => symmetric table /\ in_classes (classes q) table /\ table <> []
+  | (DoubleMasking _ _, Pairs _ table) => symmetric table /\ in_classes (classes q) table /\ table <> []
   | (RobustMasking cut mask, Scores rows) => fits (image q) mask = true /\ length rows = length (regions (image q) cut)
   | _ => False
   end.
@@ -243,44 +230,73 @@ Proof.
 Qed.
 
 (** ** Detection *)
-Lemma every_without_is_sound : forall q p before after, asked_well q -> fitting q before ->
-  attacked q p before after -> can_say_on before (ground q (fst before) p) = true ->
-  exists c, without_of q p after = Some c /\ c < classes q /\
-    may_say_on q before (ground q (fst before) p) c = true.
+Lemma every_without_is_sound : forall q p before after c, asked_well q -> fitting q before ->
+  attacked q p before after -> possible (without_of q p after) c = true ->
+  may_say_on q before (ground q (fst before) p) c = true.
 Proof.
-  intros q p [k r] [k' r'] [Hfit Hpos] Hf [Hk Ha] Hcan. simpl in Hk. subst k'.
+  intros q p [k r] [k' r'] c [Hfit Hpos] Hf [Hk Ha] H. simpl in Hk. subst k'.
   destruct k, r; simpl in Hf; try contradiction Hf; destruct r'; simpl in Ha; try contradiction Ha; simpl in *.
-  - eexists. split; [reflexivity |]. split; [apply plurality_wins; assumption | apply without_is_sound; assumption].
-  - destruct Ha as [Ha Hin]. pose proof (masking_without_stays _ _ _ Ha) as Hw. rewrite Hw.
-    destruct (masking_without (covered (patch q) (masks (image q) guarded stride) p) table) as [c |] eqn:E; [| discriminate Hcan].
-    exists c. split; [reflexivity |]. split; [| apply N.eqb_refl].
-    destruct Hf as [_ [Hc _]]. unfold masking_without in E.
+  - apply N.eqb_eq in H. subst c. apply without_is_sound; assumption.
+  - destruct Ha as [Ha Hin].
+    destruct (masking_without (covered (patch q) (masks (image q) guarded stride) p) table0) as [said |] eqn:E; simpl in H.
+    + apply N.eqb_eq in H. subst c. eapply masking_without_stays; eassumption.
+    + unfold masking_without, masking_may_say, first_hiding in *. destruct Ha as [Hlen _]. rewrite Hlen in E.
+      destruct (find _ _); [discriminate E | reflexivity].
+  - reflexivity.
+Qed.
+
+Lemma something_is_possible : forall q p d, asked_well q -> (exists before, fitting q before /\ attacked q p before d) ->
+  has_a_label (classes q) (possible (without_of q p d)).
+Proof.
+  intros q p [k r] [_ Hpos] [[k' r'] [Hf [Hk Ha]]]. simpl in Hk. subst k'.
+  assert (Hany : has_a_label (classes q) (possible None)) by (exists 0; auto).
+  destruct k, r'; simpl in Hf; try contradiction Hf; destruct r; simpl in Ha; try contradiction Ha; simpl; [| | exact Hany].
+  - eexists. split; [| simpl; apply N.eqb_refl]. apply plurality_wins. assumption.
+  - destruct Ha as [_ Hin].
+    destruct (masking_without (covered (patch q) (masks (image q) guarded stride) p) table0) as [c |] eqn:E; [| exact Hany].
+    exists c. split; [| simpl; apply N.eqb_refl]. unfold masking_without, first_hiding in E.
     destruct (find _ _) as [i |] eqn:F; [| discriminate E]. injection E as <-.
-    apply find_some in F. destruct F as [Hi _]. apply in_rows in Hi. apply Hc; assumption.
-  - discriminate Hcan.
+    apply find_some in F. destruct F as [Hi _]. apply in_rows in Hi. apply Hin; assumption.
 Qed.
 
 (** THEOREM (detection). If at every placement the closed form holds for what the members may say without, no patch
     changes the label without an alert. *)
 Theorem certified_detects : forall q ensemble y, asked_well q -> Forall (fitting q) ensemble -> y < classes q ->
   (forall p, In p (placements (image q) (patch q)) ->
-     forallb (fun d => can_say_on d (ground q (fst d) p)) ensemble = true /\
      closed_form (classes q) (map (fun d => may_say_on q d (ground q (fst d) p)) ensemble) y = true) ->
   detects q ensemble y.
 Proof.
-  intros q ensemble y Hq Hf Hy H p after Hp Ha. destruct (H p Hp) as [Hcan Hcf].
+  intros q ensemble y Hq Hf Hy H p after Hp Ha. specialize (H p Hp).
   destruct (N.eq_dec (ensemble_label q after) y) as [| Hne]; [auto |]. right.
-  apply existsb_exists. exists p. split; [assumption |].
-  apply closed_form_suffices in Hcf; [| assumption].
-  assert (Hsay : exists pick, all_say (map (without_of q p) after) = Some pick /\
+  apply existsb_exists. exists p. split; [assumption |]. apply negb_true_iff. apply not_true_iff_false. intros Hz.
+  apply closed_form_suffices in H; [| assumption].
+  apply closed_form_suffices in Hz; [| apply verdict_in_range; apply Hq].
+  set (sets := map (fun d => possible (without_of q p d)) after) in *.
+  assert (Hpick : exists pick, picked (classes q) sets pick /\
             picked (classes q) (map (fun d => may_say_on q d (ground q (fst d) p)) ensemble) pick).
-  { clear Hcf Hne H. revert Hcan. induction Ha as [| d d' ensemble after Hd Ha IH]; intros Hcan; simpl in *.
-    - exists []. split; [reflexivity | constructor].
-    - apply andb_true_iff in Hcan. destruct Hcan as [Hcan1 Hcan2]. inversion Hf; subst.
-      destruct (IH H2 Hcan2) as [pick [-> Hp']].
-      destruct (every_without_is_sound q p d d' Hq H1 Hd Hcan1) as [c [-> Hc]].
-      exists (c :: pick). split; [reflexivity | constructor; assumption]. }
-  destruct Hsay as [pick [-> Hpick]]. rewrite (Hcf pick Hpick). lia.
+  { unfold sets. clear Hz Hne H sets. revert Hf. induction Ha as [| d d' ensemble after Hd Ha IH]; intros Hf; simpl.
+    - exists []. split; constructor.
+    - inversion Hf as [| ? ? Hfd Hfe]; subst. destruct (IH Hfe) as [pick [H1 H2]].
+      destruct (something_is_possible q p d' Hq) as [c [Hc Hpc]]; [exists d; auto |].
+      exists (c :: pick). split; constructor; auto. split; [assumption |].
+      eapply every_without_is_sound; eassumption. }
+  destruct Hpick as [pick [H1 H2]]. apply Hne. rewrite <- (Hz pick H1). exact (H pick H2).
+Qed.
+
+(** Where every member can say, the alert is as it reads: the plurality of what they say is not the label. *)
+Theorem alert_where_all_say : forall n said y, 0 < n -> y < n -> Forall (fun c => c < n) said ->
+  closed_form n (map (fun c => possible (Some c)) said) y = (verdict n said =? y).
+Proof.
+  intros n said y Hpos Hy Hs.
+  assert (Hp : forall pick, picked n (map (fun c => possible (Some c)) said) pick <-> pick = said).
+  { intros pick. split.
+    - revert pick. induction said as [| c said IH]; intros pick H;
+        inversion H as [| ? d ? rest [_ Hd] Hrest]; subst; [reflexivity |].
+      inversion Hs; subst. f_equal; [apply N.eqb_eq; exact Hd | auto].
+    - intros ->. unfold picked. induction Hs; simpl; constructor; auto. split; [assumption | apply N.eqb_refl]. }
+  apply eq_true_iff_eq. rewrite N.eqb_eq, closed_form_is_theorem2; [| assumption |].
+  - split; [intros H; apply H, Hp; reflexivity | intros <- pick Hpick; apply Hp in Hpick; subst; reflexivity].
+  - clear Hp. induction Hs; simpl; constructor; auto. exists x. split; [assumption | apply N.eqb_refl].
 Qed.
 
 (** One voting defender or pool, with a slack. *)
@@ -349,7 +365,7 @@ Qed.
 Theorem masks_hide_every_placement : forall q guarded stride p, asked_well q -> 0 < stride ->
   within (patch q) guarded = true -> In p (placements (image q) (patch q)) ->
   exists k, (k < length (masks (image q) guarded stride))%nat /\
-    nth k (marks_of q (DoubleMasking guarded stride) p) false = true.
+    marked_at (marks_of q (DoubleMasking guarded stride) p) k = true.
 Proof.
   intros q guarded stride [top left] [Hfit _] Hs Hw Hp. apply placements_are_all in Hp; [| assumption].
   unfold fits, within in *.
@@ -366,10 +382,10 @@ Proof.
 Qed.
 
 Theorem all_pairs_recover : forall q guarded stride table y, asked_well q -> 0 < stride ->
-  within (patch q) guarded = true -> fitting q (DoubleMasking guarded stride, Pairs table) ->
+  within (patch q) guarded = true -> fitting q (DoubleMasking guarded stride, Pairs [] table) ->
   length table = length (masks (image q) guarded stride) ->
   (forall i j, (i < length table)%nat -> (j < length table)%nat -> entry table i j = y) ->
-  forall p after, In p (placements (image q) (patch q)) -> attacked q p (DoubleMasking guarded stride, Pairs table) after ->
+  forall p after, In p (placements (image q) (patch q)) -> attacked q p (DoubleMasking guarded stride, Pairs [] table) after ->
   label_of q after = y.
 Proof.
   intros q guarded stride table y Hq Hs Hw [Hsym [_ _]] Hlen Hall p [k r] Hp [Hk Ha]. simpl in Hk. subst k.

@@ -22,11 +22,14 @@ Definition double_masked (classes : N) (table : list (list label)) : label :=
        end.
 
 (** What an attack may do: with the patch hidden by mask i or by mask j, the view under both is the clean one. A mark
-    says that this mask hides the patch. *)
-Definition entries_rewritten (marks : list bool) (before after : list (list label)) : Prop :=
+    says that this mask hides the patch. Rows may be weak (fragile): entries of which both rows are weak may be anything,
+    wherever the patch is. *)
+Definition marked_at (marks : list bool) (i : nat) : bool := nth i marks false.
+Definition entries_rewritten (marks weak : list bool) (before after : list (list label)) : Prop :=
   length after = length before /\
   forall i j, (i < length before)%nat -> (j < length before)%nat ->
-    nth i marks false = true \/ nth j marks false = true -> entry after i j = entry before i j.
+    marked_at marks i = true \/ marked_at marks j = true -> marked_at weak i = false \/ marked_at weak j = false ->
+    entry after i j = entry before i j.
 
 Definition symmetric (table : list (list label)) : Prop :=
   forall i j, (i < length table)%nat -> (j < length table)%nat -> entry table i j = entry table j i.
@@ -34,14 +37,27 @@ Definition symmetric (table : list (list label)) : Prop :=
 Definition in_classes (classes : N) (table : list (list label)) : Prop :=
   forall i j, (i < length table)%nat -> (j < length table)%nat -> entry table i j < classes.
 
-(** The first mask that hides the patch and has a unanimous row. *)
-Definition proof_row (marks : list bool) (table : list (list label)) : option nat :=
-  find (fun i => nth i marks false && unanimous table i) (seq 0 (length table)).
+(** The first mask that hides the patch and has a unanimous row that is not weak. *)
+Definition proof_row (marks weak : list bool) (table : list (list label)) : option nat :=
+  find (fun i => marked_at marks i && (negb (marked_at weak i) && unanimous table i)) (seq 0 (length table)).
 
 (** {y} if there is one, with y what its row says; every label if not. *)
-Definition masking_reach (marks : list bool) (table : list (list label)) (c : label) : bool :=
-  match proof_row marks table with
+Definition masking_reach (marks weak : list bool) (table : list (list label)) (c : label) : bool :=
+  match proof_row marks weak table with
   | Some i => c =? entry table i i
+  | None => true
+  end.
+
+(** Without: what the first mask that hides the patch says alone; nothing if there is none. *)
+Definition first_hiding (marks : list bool) (table : list (list label)) : option nat :=
+  find (marked_at marks) (seq 0 (length table)).
+Definition masking_without (marks : list bool) (table : list (list label)) : option label :=
+  option_map (fun i => entry table i i) (first_hiding marks table).
+
+(** What may be said without: that label, if its row is not weak; every label otherwise. *)
+Definition masking_may_say (marks weak : list bool) (table : list (list label)) (c : label) : bool :=
+  match first_hiding marks table with
+  | Some i => marked_at weak i || (c =? entry table i i)
   | None => true
   end.
 
@@ -58,13 +74,13 @@ Proof.
   - apply N.eqb_eq. apply H. apply in_rows. assumption.
 Qed.
 
-(** A mask that hides the patch and whose row says nothing but y: whatever the attack, the defender says y. *)
-Theorem covering_row_decides : forall classes marks before after k,
-  symmetric before -> entries_rewritten marks before after ->
-  (k < length before)%nat -> nth k marks false = true -> unanimous before k = true ->
+(** A mask that hides the patch, with a solid row that says nothing but y: whatever the attack, the defender says y. *)
+Theorem covering_row_decides : forall classes marks weak before after k,
+  symmetric before -> entries_rewritten marks weak before after -> (k < length before)%nat ->
+  marked_at marks k = true -> marked_at weak k = false -> unanimous before k = true ->
   double_masked classes after = entry before k k.
 Proof.
-  intros classes marks before after k Hs [Hlen Ha] Hk Hm Hu. rewrite unanimous_iff in Hu.
+  intros classes marks weak before after k Hs [Hlen Ha] Hk Hm Hweak Hu. rewrite unanimous_iff in Hu.
   set (y := entry before k k) in *.
   assert (Hrow : forall j, (j < length after)%nat -> entry after k j = y).
   { intros j Hj. rewrite Hlen in Hj. rewrite Ha by auto. apply Hu. assumption. }
@@ -86,71 +102,73 @@ Proof.
 Qed.
 
 (** Every label that the defender can be made to say is in its reach. *)
-Theorem masking_reach_is_sound : forall classes marks before after,
-  symmetric before -> entries_rewritten marks before after ->
-  masking_reach marks before (double_masked classes after) = true.
+Theorem masking_reach_is_sound : forall classes marks weak before after,
+  symmetric before -> entries_rewritten marks weak before after ->
+  masking_reach marks weak before (double_masked classes after) = true.
 Proof.
-  intros classes marks before after Hs Ha. unfold masking_reach. destruct (proof_row marks before) as [k |] eqn:E; [| reflexivity].
+  intros classes marks weak before after Hs Ha. unfold masking_reach.
+  destruct (proof_row marks weak before) as [k |] eqn:E; [| reflexivity].
   unfold proof_row in E. apply find_some in E. destruct E as [Hk E]. apply in_rows in Hk.
-  apply N.eqb_eq. apply (covering_row_decides classes marks); try assumption; lia.
+  apply N.eqb_eq. apply (covering_row_decides classes marks weak); try assumption; lia.
 Qed.
 
-Lemma entries_left_alone : forall marks table, entries_rewritten marks table table.
+Lemma entries_left_alone : forall marks weak table, entries_rewritten marks weak table table.
 Proof. split; [reflexivity | auto]. Qed.
 
 (** Where the reach is one label, it is the clean one: two covering rows cannot prove different labels. *)
-Theorem proved_label_is_clean : forall classes marks table k, symmetric table ->
-  (k < length table)%nat -> nth k marks false = true -> unanimous table k = true ->
+Theorem proved_label_is_clean : forall classes marks weak table k, symmetric table ->
+  (k < length table)%nat -> marked_at marks k = true -> marked_at weak k = false -> unanimous table k = true ->
   entry table k k = double_masked classes table.
 Proof. intros. symmetry. eapply covering_row_decides; eauto using entries_left_alone. Qed.
 
 (** The published condition: all pairs say y, and every placement is hidden by some mask. *)
-Theorem all_pairs_agree : forall classes marks before after y,
-  symmetric before ->
+Theorem all_pairs_agree : forall classes marks before after y, symmetric before ->
   (forall i j, (i < length before)%nat -> (j < length before)%nat -> entry before i j = y) ->
-  (exists k, (k < length before)%nat /\ nth k marks false = true) ->
-  entries_rewritten marks before after -> double_masked classes after = y.
+  (exists k, (k < length before)%nat /\ marked_at marks k = true) ->
+  entries_rewritten marks [] before after -> double_masked classes after = y.
 Proof.
   intros classes marks before after y Hs Hall [k [Hk Hm]] Ha.
-  rewrite <- (Hall k k) by assumption. apply (covering_row_decides classes marks); try assumption.
-  apply unanimous_iff. intros j Hj. rewrite !Hall by assumption. reflexivity.
+  rewrite <- (Hall k k) by assumption. apply (covering_row_decides classes marks []); try assumption.
+  - unfold marked_at. destruct k; reflexivity.
+  - apply unanimous_iff. intros j Hj. rewrite !Hall by assumption. reflexivity.
 Qed.
 
-(** ** Without: what the first mask that hides the patch says alone; no attack changes that *)
-Definition masking_without (marks : list bool) (table : list (list label)) : option label :=
-  option_map (fun i => entry table i i) (find (fun i => nth i marks false) (seq 0 (length table))).
-
-Theorem masking_without_stays : forall marks before after, entries_rewritten marks before after ->
-  masking_without marks after = masking_without marks before.
+(** No attack changes what is said without, if its row is not weak. *)
+Theorem masking_without_stays : forall marks weak before after c, entries_rewritten marks weak before after ->
+  masking_without marks after = Some c -> masking_may_say marks weak before c = true.
 Proof.
-  intros marks before after [Hlen Ha]. unfold masking_without. rewrite Hlen.
-  destruct (find _ _) as [i |] eqn:F; [| reflexivity]. simpl. f_equal.
-  apply find_some in F. destruct F as [Hi F]. apply in_rows in Hi. apply Ha; auto.
+  intros marks weak before after c [Hlen Ha] H. unfold masking_without, masking_may_say, first_hiding in *. rewrite Hlen in H.
+  destruct (find _ _) as [i |] eqn:F; [| discriminate H]. injection H as <-.
+  apply find_some in F. destruct F as [Hi F]. apply in_rows in Hi.
+  destruct (marked_at weak i) eqn:W; [reflexivity |]. rewrite Ha by auto. apply N.eqb_refl.
 Qed.
 
 (** ** Smaller patches are hidden by more masks, so less can be said *)
-Lemma fewer_nth : forall a b i, fewer a b -> nth i a false = true -> nth i b false = true.
+Lemma fewer_marked : forall a b i, fewer a b -> marked_at a i = true -> marked_at b i = true.
 Proof.
-  intros a b i H. revert i. induction H; intros [| i]; simpl; auto.
+  intros a b i H. revert i. unfold marked_at. induction H; intros [| i]; simpl; auto.
 Qed.
 
-Lemma more_marks_less_attack : forall fewer_marks marks before after, fewer fewer_marks marks ->
-  entries_rewritten marks before after -> entries_rewritten fewer_marks before after.
+Lemma more_marks_less_attack : forall few marks weak before after, fewer few marks ->
+  entries_rewritten marks weak before after -> entries_rewritten few weak before after.
 Proof.
-  intros fewer_marks marks before after Hf [Hlen Ha]. split; [assumption |]. intros i j Hi Hj [H | H];
-    apply Ha; auto; [left | right]; eapply fewer_nth; eauto.
+  intros few marks weak before after Hf [Hlen Ha]. split; [assumption |]. intros i j Hi Hj [H | H] Hw;
+    apply Ha; auto; [left | right]; eapply fewer_marked; eauto.
 Qed.
 
-Theorem smaller_masking_reach : forall fewer_marks marks table c, symmetric table ->
-  fewer fewer_marks marks -> masking_reach marks table c = true -> masking_reach fewer_marks table c = true.
+Theorem smaller_masking_reach : forall few marks weak table c, symmetric table -> fewer few marks ->
+  masking_reach marks weak table c = true -> masking_reach few weak table c = true.
 Proof.
-  intros few marks table c Hs Hf. unfold masking_reach.
-  destruct (proof_row few table) as [k |] eqn:K; [| reflexivity].
+  intros few marks weak table c Hs Hf. unfold masking_reach.
+  destruct (proof_row few weak table) as [k |] eqn:K; [| reflexivity].
   unfold proof_row in K. apply find_some in K. destruct K as [Hk K]. apply in_rows in Hk.
   apply andb_true_iff in K. destruct K as [Km Ku].
+  assert (Kw : marked_at weak k = false /\ unanimous table k = true) by lia. destruct Kw as [Kw Kun].
   unfold proof_row. destruct (find _ _) as [i |] eqn:F.
-  - apply find_some in F. destruct F as [Hi F]. apply in_rows in Hi. apply andb_true_iff in F. destruct F as [Fm Fu].
-    rewrite (proved_label_is_clean 1 marks table i), (proved_label_is_clean 1 few table k) by assumption. auto.
+  - apply find_some in F. destruct F as [Hi F]. apply in_rows in Hi.
+    assert (Fw : marked_at marks i = true /\ marked_at weak i = false /\ unanimous table i = true) by lia.
+    destruct Fw as [Fm [Fw Fu]].
+    rewrite (proved_label_is_clean 1 marks weak table i), (proved_label_is_clean 1 few weak table k) by assumption. auto.
   - pose proof (find_none _ _ F k (proj2 (in_rows _ _) Hk)) as G. cbv beta in G.
-    rewrite Ku, (fewer_nth few marks k Hf Km) in G. discriminate G.
+    rewrite Ku, (fewer_marked few marks k Hf Km) in G. discriminate G.
 Qed.

@@ -50,7 +50,7 @@ Proof.
     unfold ground. rewrite marks_length. symmetry. exact H.
 Qed.
 
-Lemma first_of_map : forall (f g : nat -> bool) (h : nat -> label) l,
+Lemma first_of_map : forall (A : Type) (f g : nat -> bool) (h : nat -> A) l,
   first_of (map f l) (map g l) (map h l) = option_map h (find (fun i => f i && g i) l).
 Proof. induction l as [| i l IH]; simpl; [reflexivity |]. destruct (f i && g i); [reflexivity | exact IH]. Qed.
 
@@ -60,21 +60,43 @@ Proof.
   rewrite <- seq_shift, map_map. exact IH.
 Qed.
 
-Lemma first_agreed : forall marks table, length marks = length table ->
-  first_of marks (map (unanimous table) (seq 0 (length table))) (alone table)
-  = option_map (fun i => entry table i i) (proof_row marks table).
+Lemma marked_seq : forall marks n, length marks = n -> map (marked_at marks) (seq 0 n) = marks.
+Proof. intros marks n <-. apply nth_seq. Qed.
+
+Lemma map2_marked : forall (A : Type) (f : bool -> nat -> A) marks n, length marks = n ->
+  map2 f marks (seq 0 n) = map (fun i => f (marked_at marks i) i) (seq 0 n).
 Proof.
-  intros marks table H. unfold proof_row, alone. rewrite <- first_of_map. f_equal.
-  rewrite <- H. symmetry. apply nth_seq.
+  intros A f marks n H. rewrite <- (marked_seq marks n H) at 1. rewrite <- (map_id (seq 0 n)) at 2. apply map2_map.
 Qed.
+
+Lemma first_agreed : forall marks weak table, length marks = length table -> length weak = length table ->
+  first_of marks (map2 (fun w i => negb w && unanimous table i) weak (seq 0 (length table))) (alone table)
+  = option_map (fun i => entry table i i) (proof_row marks weak table).
+Proof.
+  intros marks weak table H Hw. rewrite map2_marked by assumption. unfold proof_row, alone.
+  rewrite <- first_of_map, marked_seq by assumption. reflexivity.
+Qed.
+
+Lemma find_always : forall (f : nat -> bool) l, find (fun i => f i && true) l = find f l.
+Proof. induction l as [| i l IH]; simpl; [reflexivity |]. rewrite andb_true_r, IH. reflexivity. Qed.
 
 Lemma first_alone : forall marks table, length marks = length table ->
   first_of marks (map (fun _ => true) (alone table)) (alone table) = masking_without marks table.
 Proof.
-  intros marks table H. unfold masking_without, alone. rewrite map_map.
-  rewrite <- (nth_seq marks) at 1. rewrite H, first_of_map. f_equal.
-  generalize (seq 0 (length table)). intros l. induction l as [| i l IH]; simpl; [reflexivity |].
-  rewrite andb_true_r, IH. reflexivity.
+  intros marks table H. unfold masking_without, first_hiding, alone. rewrite map_map.
+  rewrite <- (marked_seq marks (length table) H) at 1. rewrite first_of_map, find_always. reflexivity.
+Qed.
+
+Lemma first_solid : forall marks weak table, length marks = length table -> length weak = length table ->
+  let single := map2 (fun (w : bool) c => if w then None else Some c) weak (alone table) in
+  first_of marks (map (fun _ => true) single) single
+  = option_map (fun i => if marked_at weak i then None else Some (entry table i i)) (first_hiding marks table).
+Proof.
+  intros marks weak table H Hw single. unfold single, first_hiding, alone.
+  assert (E : map2 (fun (w : bool) c => if w then None else Some c) weak (map (fun i => entry table i i) (seq 0 (length table)))
+            = map (fun i => if marked_at weak i then None else Some (entry table i i)) (seq 0 (length table))).
+  { rewrite <- (map2_map _ _ _ _ (fun (w : bool) c => if w then None else Some c)), marked_seq by assumption. reflexivity. }
+  rewrite E, map_map. rewrite <- (marked_seq marks (length table) H) at 1. rewrite first_of_map, find_always. reflexivity.
 Qed.
 
 Lemma points_fast_is : forall cs ballots, points_fast cs ballots = map (fun c => points c ballots) cs.
@@ -126,26 +148,26 @@ Qed.
 
 Lemma well_is_fitting : forall q ps d, well q (survey_of q ps (fst d)) d = true -> fitting q d.
 Proof.
-  intros q ps [[cuts | guarded stride | cut mask] [ballots | table | rows]] H; simpl in H; try discriminate H; simpl.
+  intros q ps [[cuts | guarded stride | cut mask] [ballots | weak table | rows]] H; simpl in H; try discriminate H; simpl.
   - apply Nat.eqb_eq. exact H.
   - apply andb_true_iff in H. destruct H as [H1 H2]. apply table_fits_iff in H2. destruct H2 as [H2 H3].
     split; [assumption |]. split; [assumption |]. intros ->. simpl in H1. destruct (length (masks _ _ _)); discriminate H1.
   - apply andb_true_iff in H. destruct H as [H1 H2]. apply Nat.eqb_eq in H2. auto.
 Qed.
 
-Lemma marks_of_masks : forall q ps guarded stride table p,
-  well q (survey_of q ps (DoubleMasking guarded stride)) (DoubleMasking guarded stride, Pairs table) = true ->
-  length (covered (patch q) (masks (image q) guarded stride) p) = length table.
+Lemma marks_of_masks : forall q ps guarded stride weak table p,
+  well q (survey_of q ps (DoubleMasking guarded stride)) (DoubleMasking guarded stride, Pairs weak table) = true ->
+  length (covered (patch q) (masks (image q) guarded stride) p) = length table /\ length weak = length table.
 Proof.
-  intros q ps guarded stride table p H. simpl in H. unfold covered. rewrite map_length.
-  apply andb_true_iff in H. destruct H as [H _]. apply andb_true_iff in H. destruct H as [H _]. 
-  apply andb_true_iff in H. destruct H as [H _]. apply Nat.eqb_eq in H. symmetry. exact H.
+  intros q ps guarded stride weak table p H. simpl in H. unfold covered. rewrite map_length.
+  repeat (apply andb_true_iff in H; destruct H as [H ?]). apply Nat.eqb_eq in H.
+  match goal with E : (length weak =? _)%nat = true |- _ => apply Nat.eqb_eq in E; rewrite E end. auto.
 Qed.
 
 Lemma label_fast_is : forall q ps d, 0 < classes q -> well q (survey_of q ps (fst d)) d = true ->
   label_fast q (labels (classes q)) (survey_of q ps (fst d)) d = label_of q d.
 Proof.
-  intros q ps [[cuts | guarded stride | cut mask] [ballots | table | rows]] Hpos H; simpl in H; try discriminate H;
+  intros q ps [[cuts | guarded stride | cut mask] [ballots | weak table | rows]] Hpos H; simpl in H; try discriminate H;
     cbn [fst survey_of label_fast label_of].
   - rewrite points_fast_is, leader_is_plurality by assumption. reflexivity.
   - reflexivity.
@@ -156,13 +178,13 @@ Lemma reaches_fast_are : forall q ps d, 0 < classes q -> well q (survey_of q ps 
   reaches_fast q (labels (classes q)) (survey_of q ps (fst d)) d
   = map (fun p => map (reach_on q d (ground q (fst d) p)) (labels (classes q))) ps.
 Proof.
-  intros q ps [[cuts | guarded stride | cut mask] [ballots | table | rows]] Hpos H;
+  intros q ps [[cuts | guarded stride | cut mask] [ballots | weak table | rows]] Hpos H;
     pose proof (well_is_fitting q ps _ H) as Hf; simpl in H; try discriminate H;
     cbn [fst survey_of reaches_fast reach_on].
   - rewrite counted_at_is, map_map by exact Hf. apply map_ext. intros p. unfold counts. cbn [c_kept c_loose].
     rewrite elected_fast_is_elected by assumption. reflexivity.
   - rewrite map_map. apply map_ext. intros p. rewrite ground_fast_is_ground. cbn [ground marks_of].
-    rewrite first_agreed by exact (marks_of_masks q ps guarded stride table p H). unfold reach_on, masking_reach.
+    rewrite first_agreed by apply (marks_of_masks q ps guarded stride weak table p H). unfold reach_on, masking_reach.
     destruct (proof_row _ _); reflexivity.
   - destruct (within (patch q) mask) eqn:W.
     + rewrite map_map. apply map_ext. intros p. rewrite ground_fast_is_ground. cbn [ground].
@@ -204,35 +226,21 @@ Proof.
 Qed.
 
 Lemma withouts_fast_are : forall q slack ps d, 0 < classes q -> well q (survey_of q ps (fst d)) d = true ->
-  can_say_fast (survey_of q ps (fst d)) d = true ->
-  slack = 0 \/ is_voting d ->
   withouts_fast (labels (classes q)) slack (survey_of q ps (fst d)) d
   = map (fun p => map (match d with
                        | (Voting _, Ballots ballots) => may_say_without (classes q) slack (ground q (fst d) p) ballots
                        | _ => may_say_on q d (ground q (fst d) p)
                        end) (labels (classes q))) ps.
 Proof.
-  intros q slack ps [[cuts | guarded stride | cut mask] [ballots | table | rows]] Hpos H Hc _;
+  intros q slack ps [[cuts | guarded stride | cut mask] [ballots | weak table | rows]] Hpos H;
     pose proof (well_is_fitting q ps _ H) as Hf; simpl in H; try discriminate H;
     cbn [fst survey_of withouts_fast may_say_on].
   - rewrite counted_at_is, map_map by exact Hf. apply map_ext. intros p. unfold counts. cbn [c_kept c_doubtful].
     rewrite elected_fast_is_elected by assumption. apply map_ext. intros c. unfold elected, may_say_without.
     rewrite !N.add_assoc. reflexivity.
   - rewrite map_map. apply map_ext. intros p. rewrite ground_fast_is_ground. cbn [ground marks_of].
-    rewrite first_alone by exact (marks_of_masks q ps guarded stride table p H). unfold may_say_on.
-    destruct (masking_without _ _); reflexivity.
-  - discriminate Hc.
-Qed.
-
-Lemma can_say_fast_is : forall q ps d p, well q (survey_of q ps (fst d)) d = true ->
-  can_say_fast (survey_of q ps (fst d)) d = true -> In p ps -> can_say_on d (ground q (fst d) p) = true.
-Proof.
-  intros q ps [[cuts | guarded stride | cut mask] [ballots | table | rows]] p H Hc Hp; simpl in H; try discriminate H;
-    [reflexivity | | discriminate Hc].
-  cbn [fst survey_of can_say_fast can_say_on] in *. rewrite forallb_forall in Hc.
-  specialize (Hc _ (in_map (ground_fast q (DoubleMasking guarded stride)) ps p Hp)). rewrite ground_fast_is_ground in Hc.
-  unfold masking_without. destruct (find _ _) eqn:F; [reflexivity |].
-  apply existsb_exists in Hc. destruct Hc as [b [Hin ->]]. apply (In_nth _ _ false) in Hin. destruct Hin as [i [Hi Hn]].
-  cbn [ground marks_of] in *. rewrite (marks_of_masks q ps guarded stride table p H) in Hi.
-  pose proof (find_none _ _ F i (proj2 (in_rows _ _) Hi)) as G. cbv beta in G. congruence.
+    rewrite first_solid by apply (marks_of_masks q ps guarded stride weak table p H).
+    unfold may_say_on, masking_may_say. destruct (first_hiding _ _) as [i |]; [| reflexivity]. simpl.
+    destruct (marked_at weak i); reflexivity.
+  - rewrite map_map. reflexivity.
 Qed.

@@ -169,17 +169,12 @@ Proof.
     + exact (eq_trans (marks_length q cuts p) (eq_sym Hfd)).
     + apply largest_above. apply in_map_iff. exists r. split; [| exact Hr]. rewrite <- (Hg (Voting cuts)) by (left; reflexivity). reflexivity.
   - destruct slack as [| s].
-    + apply andb_true_iff in Hc. destruct Hc as [Hcan Hc]. cbn [p_question p_claim p_surveys p_labels p_places prepare] in *. subst kinds.
-      rewrite map2_fst, forallb_map, forallb_forall in Hcan. rewrite map2_fst in Hc.
+    + unfold certified in Hc. cbn [p_question p_claim p_surveys p_labels p_places prepare] in Hc. subst kinds.
+      rewrite map2_fst in Hc.
       rewrite (map_ext_in _ (fun d => map (fun p => map (may_say_on q d (ground q (fst d) p)) (labels (classes q))) (places q (map fst ensemble)))) in Hc.
-      * rewrite by_place_map in Hc. pose proof (proj1 (closed_form_everywhere q (may_say_on q) ensemble y) Hc) as Hcf.
-        apply certified_detects; try assumption. intros p Hp. split; [| auto].
-        apply forallb_forall. intros d Hd.
-        destruct (places_stand_for_all q (map fst ensemble) p Hp) as [r [Hr [_ Hg]]].
-        rewrite Hg by (apply in_map; assumption).
-        rewrite Forall_forall in Hw. apply (can_say_fast_is q (places q (map fst ensemble))); auto.
-      * intros d Hd. rewrite Forall_forall in Hw.
-        rewrite withouts_fast_are; [| apply Hq | auto | auto | left; reflexivity].
+      * rewrite by_place_map in Hc. apply certified_detects; try assumption.
+        exact (proj1 (closed_form_everywhere q (may_say_on q) ensemble y) Hc).
+      * intros d Hd. rewrite Forall_forall in Hw. rewrite withouts_fast_are; [| apply Hq | auto].
         apply map_ext. intros p. destruct d as [[cuts | |] [ballots | |]]; reflexivity.
     + unfold certified in Hc. cbn [p_question p_claim p_surveys p_labels p_places prepare] in Hc. subst kinds.
       destruct ensemble as [| d [| ? ?]]; cbn [map] in Hc; try discriminate Hc.
@@ -187,8 +182,7 @@ Proof.
       exists d. split; [reflexivity |].
       assert (Hv : is_voting d).
       { destruct d as [[cuts | |] [ballots | |]]; simpl in Ht; try discriminate Ht; inversion Hf as [| ? ? Hfd _]; simpl in Hfd; try contradiction Hfd. exact I. }
-      rewrite withouts_fast_are in Hc; [| apply Hq | exact Hwd | | right; exact Hv].
-      2: { destruct d as [[cuts | |] [ballots | |]]; simpl in Hv; try contradiction Hv. reflexivity. }
+      rewrite withouts_fast_are in Hc; [| apply Hq | exact Hwd].
       destruct d as [[cuts | |] [ballots | |]]; simpl in Hv; try contradiction Hv.
       rewrite forallb_map_to, forallb_forall in Hc.
       apply certified_detects_with_slack; [assumption | assumption |]. intros p Hp.
@@ -220,23 +214,26 @@ Proof.
 Qed.
 
 Lemma said_without_is : forall q ps d, 0 < classes q -> well q (survey_of q ps (fst d)) d = true ->
-  said_without (labels (classes q)) (survey_of q ps (fst d)) d = map (fun p => without_of q p d) ps.
+  said_without (labels (classes q)) (survey_of q ps (fst d)) d
+  = map (fun p => map (possible (without_of q p d)) (labels (classes q))) ps.
 Proof.
-  intros q ps [[cuts | guarded stride | cut mask] [ballots | table | rows]] Hpos H;
+  intros q ps [[cuts | guarded stride | cut mask] [ballots | weak table | rows]] Hpos H;
     pose proof (well_is_fitting q ps _ H) as Hf; simpl in H; try discriminate H;
     cbn [fst survey_of said_without without_of].
   - rewrite counted_at_is, map_map by (rewrite map_length; exact Hf). apply map_ext. intros p.
-    unfold counts. cbn [c_kept]. rewrite leader_is_plurality by assumption. cbn [fst]. f_equal.
-    apply plurality_ext; [| assumption]. intros c _. apply standing_as_recorded.
+    unfold counts. cbn [c_kept]. rewrite leader_is_plurality by assumption. cbn [fst one_or_all].
+    replace (plurality (classes q) _) with (without (classes q) (marks_of q (Voting cuts) p) ballots); [reflexivity |].
+    apply plurality_ext; [| assumption]. intros c _. symmetry. apply standing_as_recorded.
   - rewrite map_map. apply map_ext. intros p. rewrite ground_fast_is_ground. cbn [ground fst marks_of].
-    apply first_alone. exact (marks_of_masks q ps guarded stride table p H).
+    rewrite first_alone by apply (marks_of_masks q ps guarded stride weak table p H).
+    destruct (masking_without _ _); reflexivity.
   - rewrite map_map. reflexivity.
 Qed.
 
 Lemma without_of_ground : forall q p r (d : defender), ground q (fst d) p = ground q (fst d) r ->
   without_of q p d = without_of q r d.
 Proof.
-  intros q p r [[cuts | guarded stride | cut mask] [ballots | table | rows]] H; try reflexivity;
+  intros q p r [[cuts | guarded stride | cut mask] [ballots | weak table | rows]] H; try reflexivity;
     cbn [without_of fst ground] in *; rewrite H; reflexivity.
 Qed.
 
@@ -247,14 +244,20 @@ Proof.
   intros q kinds records y holds J. destruct (judge_establishes _ _ _ _ _ _ J) as [[[_ Hpos] [Hk [_ Hw]]] [Hy _]].
   unfold alerted, ensemble_alert. cbn [p_question p_claim p_kinds p_surveys p_labels p_places prepare].
   set (ensemble := combine kinds records) in *. clearbody ensemble. clear J. subst kinds.
-  rewrite map2_fst, (map_ext_in _ (fun d => map (fun p => without_of q p d) (places q (map fst ensemble)))).
+  rewrite map2_fst, (map_ext_in _ (fun d => map (fun p => map (possible (without_of q p d)) (labels (classes q))) (places q (map fst ensemble)))).
   2: { intros d Hd. rewrite Forall_forall in Hw. apply said_without_is; auto. }
-  rewrite by_place_map. rewrite <- Hy. apply eq_true_iff_eq. rewrite !existsb_exists. split.
-  - intros [answers [Hin H]]. apply in_map_iff in Hin. destruct Hin as [p [<- Hp]]. exists p. split; [| exact H].
-    eapply places_are_placements. eassumption.
+  rewrite by_place_map. rewrite <- Hy.
+  assert (E : forall p, closed_form_fast (labels (classes q)) (map (fun d => map (possible (without_of q p d)) (labels (classes q))) ensemble) y
+            = closed_form (classes q) (map (fun d => possible (without_of q p d)) ensemble) y).
+  { intros p. rewrite <- closed_form_fast_is_closed_form, map_map. reflexivity. }
+  apply eq_true_iff_eq. rewrite !existsb_exists. split.
+  - intros [answers [Hin H]]. apply in_map_iff in Hin. destruct Hin as [p [<- Hp]]. exists p.
+    split; [eapply places_are_placements; eassumption |]. rewrite <- E. exact H.
   - intros [p [Hp H]]. destruct (places_stand_for_all q (map fst ensemble) p Hp) as [r [Hr [_ Hg]]].
-    exists (map (fun d => without_of q p d) ensemble). split; [| exact H]. apply in_map_iff. exists r. split; [| assumption].
-    apply map_ext_in. intros d Hd. apply without_of_ground. symmetry. apply Hg. apply in_map. assumption.
+    exists (map (fun d => map (possible (without_of q r d)) (labels (classes q))) ensemble).
+    split; [apply in_map_iff; eauto |]. rewrite E.
+    rewrite (map_ext_in _ (fun d => possible (without_of q p d))); [exact H |].
+    intros d Hd. f_equal. apply without_of_ground. symmetry. apply Hg. apply in_map. assumption.
 Qed.
 
 Theorem slack_alert_is_right : forall q s cuts ballots y holds,

@@ -73,11 +73,14 @@ let claim = function
   | [ "detect"; slack ] -> Detect (whole slack)
   | _ -> fail !line_number "a claim is: exact, paper, margin, or detect and a slack"
 
-(* "3", "3,5", "-" for none; "!" after it: fragile. *)
-let ballot worth word =
+(* A word, and whether it is marked as fragile by a "!" after it. *)
+let marked word =
   let last = String.length word - 1 in
-  let fragile = word.[last] = '!' in
-  let said = if fragile then String.sub word 0 last else word in
+  if word.[last] = '!' then (String.sub word 0 last, true) else (word, false)
+
+(* "3", "3,5", "-" for none. *)
+let ballot worth word =
+  let said, fragile = marked word in
   let says = if said = "-" then [] else List.map whole (String.split_on_char ',' said) in
   { worth; fragile; says }
 
@@ -86,9 +89,10 @@ let ballots worths found =
   if expected <> came then fail !line_number (Printf.sprintf "expected %d ballots, got %d" expected came);
   List.map2 ballot worths found
 
-(* The upper triangle, row by row with the diagonal, as a whole symmetric table. *)
+(* The upper triangle, row by row with the diagonal, as a whole symmetric table. The row of a diagonal entry that is
+   marked is weak. *)
 let table found =
-  let entries = Array.of_list (List.map whole found) in
+  let entries = Array.of_list (List.map marked found) in
   let rec side n = if n * (n + 1) / 2 >= Array.length entries then n else side (n + 1) in
   let n = side 0 in
   if n * (n + 1) / 2 <> Array.length entries then fail !line_number "this is no triangle of labels";
@@ -96,12 +100,12 @@ let table found =
     let i, j = (min i j, max i j) in
     entries.((i * n) - (i * (i - 1) / 2) + j - i)
   in
-  List.init n (fun i -> List.init n (at i))
+  Pairs (List.init n (fun i -> snd (at i i)), List.init n (fun i -> List.init n (fun j -> whole (fst (at i j)))))
 
 let record defender found =
   match defender.kind with
   | Voting _ -> Ballots (ballots defender.worths found)
-  | DoubleMasking _ -> Pairs (table found)
+  | DoubleMasking _ -> table found
   | RobustMasking _ -> Scores (List.map (fun row -> List.map whole (String.split_on_char ',' row)) found)
 
 
