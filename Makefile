@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help demo test test-slow check bench faults fuzz table browser setup clean
+.PHONY: help demo test test-slow check bench faults fuzz table browser proofs setup clean
 
 help:
 	@echo "make demo       train, vote, certify and report on the embedded digits (about a minute)"
@@ -15,6 +15,7 @@ help:
 	@echo "make faults     kill, fill and damage real runs, and compare what comes out (about ten minutes)"
 	@echo "make fuzz       every loader against a coverage-guided fuzzer, FUZZ_SECONDS=60 each"
 	@echo "make table      recompute the CIFAR-10 results table from the stored evidence"
+	@echo "make proofs     install Debian's Coq and OCaml, check every proof, build the checker (docs/soundness.md)"
 	@echo "make browser    install Debian's Chromium, which the report's browser tests drive"
 
 setup: $(READY)
@@ -59,6 +60,11 @@ fuzz: $(READY)
 
 table: $(READY)
 	$(BIN)/python -m majorcert table results/cifar10
+
+proofs:
+	command -v coqc >/dev/null && command -v ocamlopt >/dev/null || { \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends coq ocaml-nox; }
+	$(MAKE) --no-print-directory -C proofs
 
 browser:
 	command -v chromium >/dev/null && command -v chromedriver >/dev/null || { \
