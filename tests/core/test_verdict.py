@@ -263,3 +263,24 @@ def test_a_row_of_other_types_is_refused(tmp_path: Path, forged: str) -> None:
 def test_truth_in_words_is_refused() -> None:
     with pytest.raises(mc.EvidenceError, match="true labels are whole numbers"):
         mc.score(mc.majorcert(defenders(), mc.Patch(2)), ["0"] * 60)
+
+
+def test_a_verdict_of_detection_keeps_its_promise_and_its_alerts(tmp_path: Path) -> None:
+    verdict = mc.detect(defenders(), mc.Patch(3, 1))
+    assert 0 < verdict.alert.sum() < len(verdict)
+    verdict.save(tmp_path / "v.jsonl")
+    read = mc.Verdict.load(tmp_path / "v.jsonl")
+    assert (read.promise, read.method) == ("detection", "detection")
+    for name in ("alert", "certified", "by", "predicted", "safe"):
+        assert np.array_equal(getattr(read, name), getattr(verdict, name))
+    mc.majorcert(defenders(), mc.Patch(3, 1)).save(tmp_path / "w.jsonl")
+    assert "promise" not in (tmp_path / "w.jsonl").read_text()
+    text = (tmp_path / "v.jsonl").read_text()
+    for change in (
+        ('"promise":"detection"', '"promise":"recovery"'),
+        (',"alert":true', ""),
+        ('"by":"detection"', '"by":"magic"'),
+    ):
+        (tmp_path / "v.jsonl").write_text(text.replace(*change, 1))
+        with pytest.raises(mc.StoreError, match="damaged"):
+            mc.Verdict.load(tmp_path / "v.jsonl")

@@ -23,6 +23,7 @@ from PIL import Image
 import majorcert as mc
 from majorcert.errors import MajorcertError
 from majorcert.files import untrusted as intake
+from majorcert.files.evidence import load_evidence
 from majorcert.files.store import Store
 from majorcert.files.truth import read_truth
 from majorcert.nets.card import Card
@@ -104,8 +105,9 @@ def test_a_chunk_that_unpacks_to_more_than_declared(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"image_size": [10**6, 10**6]}, "are too large, a side has at most 16384 pixels"),
-        ({"image_size": [4, 10**12], "strategy": "rows:1"}, "are too large"),
+        ({"image_size": [10**6, 10**6]}, "expected a whole number <= 16384, in image_size"),
+        ({"image_size": [4, 10**12], "strategy": "rows:1"}, "16384, in image_size"),
+        ({"image_size": [4, 2**14]}, "what patches touch in images of 4x16384 would take"),
         ({"n_classes": 10**12}, "the counts of 1000000000000 classes would take"),
         ({"n_classes": float("inf")}, "it is not JSON"),
     ],
@@ -131,6 +133,17 @@ def test_evidence_that_is_small_on_disk_and_large_when_it_is_read(tmp_path: Path
         mc.Ballots.load(tmp_path / "e")
     with pytest.raises(mc.StoreError, match="would take 80,000,000 bytes"):
         mc.Ballots.load(tmp_path / "e", slice(0, 1))
+
+
+def test_few_images_of_very_many_pairs_of_masks(tmp_path: Path) -> None:
+    """2 MB of labels, and an index of all pairs that would take a hundred."""
+    mc.MaskPairs(np.zeros((1, 3), int), masks="masks:1/1", image_size=(1, 2), n_classes=2).save(tmp_path / "e")
+    declared(tmp_path / "e", [1, 2 * 10**6], [1, 2 * 10**6])
+    packed = Zstd(level=9).encode(bytes(2 * 10**6))
+    chunk = tmp_path / "e" / "labels" / "c" / "0" / "0"
+    chunk.write_bytes(packed + google_crc32c.value(packed).to_bytes(4, "little"))
+    with pytest.raises(mc.StoreError, match="the table of all pairs of masks would take 128,000,000 bytes"):
+        load_evidence(tmp_path / "e")
 
 
 def test_free_memory_is_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -300,7 +313,7 @@ def defender(folder: Path, **change: Any) -> Path:
         ({"model": {"strides": [0]}}, "a stride is 1 or more"),
         ({"model": {"dropout": 2.0}}, "a dropout from 0 to 1"),
         ({"model": {"name": 7}}, "a model has a name"),
-        ({"image_size": [10**6, 10**6]}, "are too large"),
+        ({"image_size": [10**6, 10**6]}, "1 to 16384"),
         ({"threshold": "nan"}, "a threshold is a number"),
         ({"image_size": [10**400, 4]}, "cannot read .*defender.json"),
     ],

@@ -29,7 +29,17 @@ def some_scores() -> mc.MaskedScores:
     return mc.MaskedScores(scores, mc.Patch(2, 1), threshold=0.25)
 
 
-MAKERS: dict[str, Callable[[], Any]] = {"ballots": some_ballots, "scores": some_scores}
+def some_pairs() -> mc.MaskPairs:
+    masks = mc.Masks(2, stride=2)
+    n = masks.n_masks((4, 6))
+    labels = RANDOM.integers(0, 3, (N, n * (n + 1) // 2))
+    labels[: N // 2] = 1
+    distance = RANDOM.random((N, n)).astype(np.float16)
+    facts: dict[str, Any] = {"image_size": (4, 6), "n_classes": 3, "provenance": {"images_sha256": "ab"}}
+    return mc.MaskPairs(labels, masks=masks, distance=distance, **facts)
+
+
+MAKERS: dict[str, Callable[[], Any]] = {"ballots": some_ballots, "scores": some_scores, "mask-pairs": some_pairs}
 
 
 def test_every_kind_has_its_test() -> None:
@@ -143,6 +153,16 @@ def test_scores_with_forged_facts_are_refused(change: dict[str, object], tmp_pat
     with pytest.raises(mc.StoreError, match="do not fit together") as caught:
         load_evidence(tmp_path / "e")
     assert "`str`" not in str(caught.value)
+
+
+def test_pairs_with_forged_facts_are_refused(tmp_path: Path) -> None:
+    save_evidence(some_pairs(), tmp_path / "e")
+    for change in ({"masks": "masks:2/1"}, {"masks": 3}, {"masks": "masks:9/2"}, {"n_classes": 2}, {"masks": "\x1b"}):
+        save_evidence(some_pairs(), tmp_path / "e")
+        forged(tmp_path / "e", **change)
+        with pytest.raises(mc.StoreError, match="do not fit together") as caught:
+            load_evidence(tmp_path / "e")
+        assert str(caught.value).isprintable()
 
 
 @pytest.mark.parametrize("n_images", [9, 0, -1, "many", 10**30])

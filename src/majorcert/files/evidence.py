@@ -38,18 +38,23 @@ def load_evidence(path: str | PathLike[str], images: slice = slice(None)) -> Evi
         raise StoreError(f"{path}: incomplete, some of these images have no votes yet; finish it with `majorcert vote`")
     try:
         facts = typed(store.attributes, Facts)
-        n_images, (height, width) = len(arrays["images"]), facts.image_size
-        check_room(n_images * facts.n_classes * 8, f"the counts of {facts.n_classes} classes")
-        if facts.split_size is not None and (last := arrays["images"].max(initial=0)) >= facts.split_size:
-            raise ValueError(f"image {last} of a split that has {facts.split_size} images")
+        _check_claims(facts, arrays["images"])
         origin = {key: value for key, value in store.attributes.items() if key != "kind"}
-        evidence = store.kind.made(arrays, origin)
-        check_room(n_images * height * width, "the maps of all placements (read fewer images at a time)")
+        return store.kind.made(arrays, origin)
     except (ValueError, MajorcertError) as error:
         raise StoreError(
             f"{path}: damaged, its arrays and its provenance do not fit together ({reason(error)})"
         ) from error
-    return evidence
+
+
+def _check_claims(facts: Facts, images: Array) -> None:
+    """Refuse images that the split has not, and what would not fit in memory when it is asked for certificates."""
+    if facts.split_size is not None and (last := images.max(initial=0)) >= facts.split_size:
+        raise ValueError(f"image {last} of a split that has {facts.split_size} images")
+    height, width = facts.image_size
+    check_room(len(images) * facts.n_classes * 8, f"the counts of {facts.n_classes} classes")
+    check_room(len(images) * height * width, "the maps of all placements (read fewer images at a time)")
+    check_room(16 * max(height, width) ** 2, f"what patches touch in images of {height}x{width}")
 
 
 def load_as(wanted: type[E], path: str | PathLike[str], images: slice = slice(None)) -> E:

@@ -14,17 +14,20 @@ import numpy.typing as npt
 
 from majorcert.core.ballots import Ballots
 from majorcert.core.reach import Evidence
+from majorcert.core.records import MAX_SIDE
 from majorcert.core.threat import Patch
 from majorcert.defences.masking import MaskPairs
 from majorcert.defences.patchguard import MaskedScores
 from majorcert.defences.scores import Scores
 from majorcert.errors import BallotsError, EvidenceError
-from majorcert.files.untrusted import typed
+from majorcert.files.untrusted import check_room, typed
 
 Array = npt.NDArray[Any]
 Arrays = Mapping[str, Array]
 HALF_ONE = 2**24
 """Every float16 from 0 to 1 is a whole multiple of 1 / HALF_ONE, so stored halves become integers without rounding."""
+INDEX_BYTES = 64
+"""That are taken for each pair of masks, however few the images are, to find its place in the table."""
 
 
 @dataclass(frozen=True)
@@ -69,10 +72,13 @@ class Kind:
         return {**self.columns, **self.beside, "images": IMAGES}
 
 
+Side = Annotated[int, msgspec.Meta(ge=1, le=MAX_SIDE)]
+
+
 class Facts(msgspec.Struct):
     """What the attributes of every store say."""
 
-    image_size: tuple[int, int]
+    image_size: tuple[Side, Side]
     n_classes: int
     split_size: Annotated[int, msgspec.Meta(ge=1)] | None = None
     """how many images the split has that these are of"""
@@ -146,9 +152,10 @@ def _masked_scores(arrays: Arrays, attributes: Mapping[str, Any]) -> MaskedScore
 
 
 def _mask_pairs(arrays: Arrays, attributes: Mapping[str, Any]) -> MaskPairs:
-    facts = typed(attributes, PairsFacts)
+    facts, labels = typed(attributes, PairsFacts), arrays["labels"]
+    check_room(INDEX_BYTES * labels.shape[1], "the table of all pairs of masks")
     return MaskPairs(
-        arrays["labels"],
+        labels,
         masks=facts.masks,
         image_size=facts.image_size,
         n_classes=facts.n_classes,

@@ -29,13 +29,14 @@ Whole = Annotated[int, msgspec.Meta(ge=-1, lt=2**62)]
 Side = Annotated[int, msgspec.Meta(ge=1, lt=2**31)]
 
 
-class Header(msgspec.Struct, tag_field="format", tag="majorcert-verdict"):
+class Header(msgspec.Struct, tag_field="format", tag="majorcert-verdict", omit_defaults=True):
     version: Literal[1]
     method: str
     patch: tuple[Side, Side]
     placements: tuple[Side, Side] | None
     n: Whole
     defenders: list[dict[str, Any]]
+    promise: Literal["recovery", "detection"] = "recovery"
 
 
 class Reason(msgspec.Struct):
@@ -50,10 +51,11 @@ class Row(msgspec.Struct, omit_defaults=True):
     image: Whole
     predicted: Whole
     certified: bool
-    by: Literal["", "theorem1", "theorem2", "margin", "local"]
+    by: Literal["", "theorem1", "theorem2", "margin", "local", "detection"]
     witness: Reason | None = None
     safe: str | None = None
     """the map of an image that is not safe everywhere, packed"""
+    alert: bool | None = None
 
 
 def save_verdict(verdict: Verdict, path: str | PathLike[str]) -> None:
@@ -69,6 +71,7 @@ def save_verdict(verdict: Verdict, path: str | PathLike[str]) -> None:
         placements=None if verdict.safe is None else verdict.safe.shape[1:],
         n=len(verdict),
         defenders=defenders,
+        promise=verdict.promise,
     )
     with replacing(path) as beside, beside.open("wb") as file:
         for line in (header, *(_row(verdict, i) for i in range(len(verdict)))):
@@ -83,6 +86,7 @@ def _row(verdict: Verdict, i: int) -> Row:
         by=str(verdict.by[i]),  # type: ignore[arg-type]
         witness=None if (found := verdict.witnesses[i]) is None else Reason(**asdict(found)),
         safe=None if verdict.safe is None or verdict.safe[i].all() else _packed(verdict.safe[i]),
+        alert=None if verdict.alert is None else bool(verdict.alert[i]),
     )
 
 
@@ -121,14 +125,23 @@ def _verdict(header: Header, rows: Sequence[Row]) -> Verdict:
     return Verdict(
         predicted=np.array([row.predicted for row in rows], dtype=np.int64),
         certified=np.array([row.certified for row in rows], dtype=bool),
-        by=np.array([row.by for row in rows], dtype="<U8"),
+        by=np.array([row.by for row in rows], dtype="<U9"),
         safe=safe,
         witnesses=tuple(None if each is None else Witness(each.placement, each.rival, each.forced) for each in found),
         images=np.array([row.image for row in rows], dtype=np.int64),
         patch=Patch(*header.patch),
         method=header.method,
         defenders=tuple(header.defenders),
+        promise=header.promise,
+        alert=_alert(header, rows),
     )
+
+
+def _alert(header: Header, rows: Sequence[Row]) -> Bools | None:
+    """The alerts of a verdict of detection; one of recovery knows none."""
+    if any((row.alert is None) == (header.promise == "detection") for row in rows):
+        raise ValueError(f"a verdict of {header.promise} with rows of another promise")
+    return np.array([bool(row.alert) for row in rows], dtype=bool) if header.promise == "detection" else None
 
 
 def _all_safe(n_images: int, down: int, across: int) -> Bools:
