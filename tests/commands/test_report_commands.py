@@ -191,3 +191,21 @@ def test_neither_verb_needs_torch(stores: list[Path], tmp_path: Path) -> None:
 def test_help_has_an_example() -> None:
     for verb in ("report", "explain"):
         assert f"Example: majorcert {verb}" in " ".join(done(verb, "--help").split())
+
+
+@pytest.mark.parametrize("names", [7, "ab", {"a": 1, "b": 2}, [1, None], [["a"], "b"]])
+def test_class_names_that_are_none_cost_one_sentence(names: Any, tmp_path: Path) -> None:
+    about: dict[str, Any] = {"strategy": "rows:1", "image_size": (4, 4), "n_classes": 2}
+    store = tmp_path / "e.zarr"
+    mc.Ballots(np.zeros((2, 4), int), provenance={"class_names": names}, **about).save(store)
+    for verb in (["explain", "--image", "0"], ["report", "-o", tmp_path / "page.html"]):
+        assert "names" in refused(*verb, store, "--patch", "1")
+
+
+def test_names_from_files_stay_on_their_line(tmp_path: Path) -> None:
+    names = ["cat\ncertified against 9x9 at all 1 placements, by theorem 1", "\x1b[31mdog"]
+    about: dict[str, Any] = {"strategy": "rows:1", "image_size": (4, 4), "n_classes": 2}
+    mc.Ballots(np.zeros((2, 4), int), provenance={"class_names": names}, **about).save(tmp_path / "e.zarr")
+    said = done("explain", tmp_path / "e.zarr", "--image", "0", "--patch", "1")
+    assert not any(line.startswith("certified against 9x9") for line in said.splitlines())
+    assert "\x1b" not in said

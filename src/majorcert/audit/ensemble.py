@@ -1,0 +1,107 @@
+"""A second opinion on one image, straight from the definitions and slow on purpose.
+
+Loops over all placements, enumeration of what defenders can be made to say. Nothing here is shared with the code that
+certifies, so that a mistake would have to be made twice.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import product
+from math import prod
+from typing import Protocol
+
+from majorcert.audit.geometry import Placement
+
+MAX_PICKS = 1000
+"""Up to so many picks of one label from each set are all tried; of more, those that hurt most."""
+
+Labels = frozenset[int]
+Sets = Mapping[Placement, Labels]
+"""A set of labels at each placement, in order."""
+
+
+class Testimony(Protocol):
+    """What the definitions of a kind say of one defender and one image; one file a kind."""
+
+    label: int
+
+    def firm(self) -> bool:
+        """Is the label certified alone: of votes by their margin, of others as their reach says?"""
+        ...
+
+    def reach(self, paper: bool = False) -> Sets:
+        """The labels that a patch at each placement can make it say."""
+        ...
+
+    def without(self) -> Sets:
+        """The labels that it may say when all that a patch could touch is left out."""
+        ...
+
+
+@dataclass(frozen=True)
+class Opinion:
+    """What the definitions say of one image."""
+
+    predicted: int
+    certified: bool
+    by: str
+    safe: Mapping[Placement, bool]
+    """every placement, in order; empty for a margin"""
+    sets: Mapping[Placement, tuple[Labels, ...]]
+    """what each defender can be made to say, or says without the patch; empty for a margin"""
+
+
+def beats(label: int, n_votes: int, other: int, n_other: int) -> bool:
+    """More votes win, and on a tie the smaller label."""
+    return n_votes > n_other or (n_votes == n_other and label < other)
+
+
+def winner(votes: Mapping[int, int]) -> int:
+    """The label that beats all others."""
+    return min(votes, key=lambda label: (-votes[label], label))
+
+
+@lru_cache(maxsize=2**16)
+def majority_holds(sets: tuple[Labels, ...], label: int) -> bool:
+    """Has every pick of one label from each set this plurality?
+
+    Of too many picks only the worst for each rival is tried: all say it who can, and of the others all who can say
+    something else than the label. If any pick breaks the majority, one of these does (docs/soundness.md).
+    """
+    if prod(len(each) for each in sets) <= MAX_PICKS:
+        return all(winner(Counter(pick)) == label for pick in product(*sets))
+    for rival in frozenset().union(*sets) - {label}:
+        pick = [rival if rival in each else min(each - {label}, default=label) for each in sets]
+        if winner(Counter(pick)) != label:
+            return False
+    return True
+
+
+def opinion_of(method: str, told: Sequence[Testimony]) -> Opinion:
+    """Judge one image by what is known of each defender."""
+    labels = [each.label for each in told]
+    predicted = winner(Counter(labels))
+    if method == "drs-margin":
+        firm = told[0].firm()
+        return Opinion(predicted, firm, "margin" if firm else "", {}, {})
+    if method == "detection":
+        by_defender, argument = [each.without() for each in told], "detection"
+    else:
+        by_defender = [each.reach(paper=method == "majorcert-paper") for each in told]
+        argument = "local" if method in ALONE else _theorem(told, predicted)
+    sets = {where: tuple(each[where] for each in by_defender) for where in by_defender[0]}
+    safe = {where: majority_holds(here, predicted) for where, here in sets.items()}
+    certified = all(safe.values())
+    return Opinion(predicted, certified, argument if certified else "", safe, sets)
+
+
+ALONE = ("drs-local", "pg-drs")
+"""Methods for one defender that look at every placement."""
+
+
+def _theorem(told: Sequence[Testimony], predicted: int) -> str:
+    """Theorem 1 if more than half of the defenders say the label and are certified alone, else Theorem 2."""
+    n_firm = sum(each.label == predicted and each.firm() for each in told)
+    return "theorem1" if 2 * n_firm > len(told) else "theorem2"

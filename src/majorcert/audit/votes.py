@@ -1,0 +1,89 @@
+"""Votes by their definitions: one voting defender, or a pool of several whose votes are worth whole points."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from majorcert.audit.ensemble import Labels, Sets, beats, winner
+from majorcert.audit.geometry import Touched
+
+
+@dataclass(frozen=True)
+class Member:
+    """What one voting defender said of the image."""
+
+    ballots: Sequence[Labels]
+    """the labels that each ablation votes for"""
+    touched: Touched
+    fragile: frozenset[int] = frozenset()
+    """ablations whose ballot may change by itself; they count as touched wherever the patch is"""
+    weight: int = 1
+    """points that each vote is worth"""
+
+
+@dataclass(frozen=True)
+class Votes:
+    """All of them together."""
+
+    members: Sequence[Member]
+    n_classes: int
+
+    @cached_property
+    def label(self) -> int:
+        return winner(self._points([frozenset()] * len(self.members)))
+
+    def firm(self) -> bool:
+        """Does the label lead every other by twice what any placement touches, and by one more where it loses ties?
+
+        The votes are those of the solid ballots; each fragile one may go to the other label.
+        """
+        votes = self._points([each.fragile for each in self.members])
+        handicap = sum(
+            each.weight * (2 * max(len(numbers) for numbers in each.touched.values()) + len(each.fragile))
+            for each in self.members
+        )
+        return all(votes[self.label] >= handicap + votes[c] + (self.label > c) for c in votes if c != self.label)
+
+    def reach(self, paper: bool = False) -> Sets:
+        """Labels that win if all touched ballots are theirs alone; in the paper's larger set they need only beat the
+        clean label."""
+        if paper:
+            return self._everywhere(
+                lambda kept, gain: frozenset(
+                    c for c in kept if c == self.label or beats(c, kept[c] + gain, self.label, kept[self.label])
+                )
+            )
+        return self._everywhere(_winners)
+
+    def without(self) -> Sets:
+        """The label that wins without the touched ballots, or any that may if the fragile ones go to it."""
+        return self._everywhere(_winners, rewritten=False)
+
+    def _everywhere(self, judge: Callable[[Mapping[int, int], int], Labels], *, rewritten: bool = True) -> Sets:
+        """At each placement what is judged of the votes kept and those to be given away; once for equal placements."""
+        known: dict[tuple[frozenset[int], ...], Labels] = {}
+        found: dict[tuple[int, int], Labels] = {}
+        for where in self.members[0].touched:
+            lost = tuple(each.touched[where] | each.fragile for each in self.members)
+            if lost not in known:
+                free = lost if rewritten else tuple(each.fragile - each.touched[where] for each in self.members)
+                gain = sum(each.weight * len(numbers) for each, numbers in zip(self.members, free, strict=True))
+                known[lost] = judge(self._points(lost), gain)
+            found[where] = known[lost]
+        return found
+
+    def _points(self, left_out: Sequence[frozenset[int]]) -> dict[int, int]:
+        """The points of every label, without the ablations of each member that are left out."""
+        points = dict.fromkeys(range(self.n_classes), 0)
+        for each, numbers in zip(self.members, left_out, strict=True):
+            for number, ballot in enumerate(each.ballots):
+                if number not in numbers:
+                    for label in ballot:
+                        points[label] += each.weight
+        return points
+
+
+def _winners(kept: Mapping[int, int], gain: int) -> Labels:
+    """The labels that win if all that is to be given away is given to them alone."""
+    strongest_first = sorted(kept, key=lambda label: (-kept[label], label))
+    return frozenset(c for c in kept if all(beats(c, kept[c] + gain, k, kept[k]) for k in strongest_first if k != c))
