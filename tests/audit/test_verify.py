@@ -17,14 +17,12 @@ from cases import draw_case, draw_coherent
 from typer.testing import CliRunner
 
 import majorcert as mc
-from majorcert.audit import definitions as opinion
+from majorcert.audit import ensemble as opinion
 from majorcert.audit import revote
 from majorcert.audit.judgement import judged_anew
 from majorcert.audit.verify import sampled, verify
 from majorcert.commands.app import app
 from majorcert.core.verdict import Verdict, Witness
-from majorcert.defences.patchguard import MaskedScores, patchguard
-from majorcert.defences.scores import Scores
 from majorcert.errors import DataError, EvidenceError
 from majorcert.nets.data import load
 from majorcert.nets.defender import Defender, Ensemble
@@ -363,12 +361,10 @@ def test_a_false_witness_is_caught(fault: Callable[[Witness, int], Witness], com
 
 def test_what_is_not_covered_is_refused(tmp_path: Path) -> None:
     evidence = ballots()
-    points = Scores.of_votes(evidence[0])
-    assert "verify does not cover" in refuses(patchguard(evidence[0], PATCH), evidence[:1], tmp_path)
-    mixed = mc.majorcert([MaskedScores(points, PATCH), *evidence[1:]], PATCH)
-    assert "verify does not cover defenders that mask" in refuses(mixed, evidence, tmp_path)
     odd = replace(mc.drs(evidence[0], PATCH), method="guess")
     assert "verify does not cover the method 'guess'" in refuses(odd, evidence[:1], tmp_path)
+    strange = replace(mc.drs(evidence[0], PATCH), defenders=({**evidence[0].provenance, "kind": "tea leaves"},))
+    assert "does not cover 'tea leaves'" in refuses(strange, evidence[:1], tmp_path)
 
 
 def test_mistakes_are_refused(tmp_path: Path) -> None:

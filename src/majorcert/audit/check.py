@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from majorcert.audit.definitions import Placement
+from majorcert.audit.geometry import Placement
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,8 @@ Sets = Mapping[Placement, Labels]
 class Testimony(Protocol):
     """What the definitions of a kind say of one defender and one image; one file a kind."""
 
-    label: int
+    @property
+    def label(self) -> int: ...
 
     def firm(self) -> bool:
         """Is the label certified alone: of votes by their margin, of others as their reach says?"""

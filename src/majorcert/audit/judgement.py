@@ -1,4 +1,4 @@
-"""A verdict judged anew: what it says against its evidence, and against the definitions (`definitions.py`).
+"""A verdict judged anew: what it says against its evidence, and against the definitions of every kind.
 
 Nothing is shared with the code that certifies, except the readers of the two files.
 """
@@ -8,18 +8,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from majorcert.audit.check import Check, Difference
-from majorcert.audit.definitions import Labels, Opinion, beats, opinion_of, touched_sets, winner
-from majorcert.core.ballots import Ballots
+from majorcert.audit.ensemble import ALONE, Opinion, beats, opinion_of, winner
+from majorcert.audit.kinds import kind_of, members_of, parts_of, testimony, tolerance_of
+from majorcert.core.reach import Evidence
 from majorcert.core.verdict import Verdict
 from majorcert.errors import EvidenceError
 
-METHODS = ("drs-margin", "drs-local", "majorcert-exact", "majorcert-paper")
+METHODS = ("drs-margin", *ALONE, "majorcert-exact", "majorcert-paper", "detection")
 NOT_OF_VOTES = {"scores_one", "fragile"}
 """What evidence says of the scores beside its votes, and what a verdict says of how it was made."""
 
 
 def judged_anew(
-    verdict: Verdict, evidence: Sequence[Ballots], rows: Iterable[int], progress: Callable[[int], None] | None = None
+    verdict: Verdict, evidence: Sequence[Evidence], rows: Iterable[int], progress: Callable[[int], None] | None = None
 ) -> list[Check]:
     """Check a verdict against its evidence: where it says it comes from, every row in itself, and `rows` anew.
 
@@ -32,54 +33,29 @@ def judged_anew(
     height, width = evidence[0].image_size
     n_tops, n_lefts = height - verdict.patch.height + 1, width - verdict.patch.width + 1
     checks += [_placements(verdict, n_tops, n_lefts), _rows_in_themselves(verdict)]
-    found: dict[str, list[Difference]] = {name: [] for name in ("label", "certified", "by", "safe map", "witness")}
-    patch = verdict.patch.height, verdict.patch.width
-    touched = [touched_sets(str(each.provenance["strategy"]), each.image_size, patch) for each in evidence]
-    n_rows = 0
+    names = ("label", "certified", "by", "safe map", "witness", *(["alert"] if verdict.alert is not None else []))
+    found: dict[str, list[Difference]] = {name: [] for name in names}
+    patch, n_rows = (verdict.patch.height, verdict.patch.width), 0
     for row in rows:
-        votes = [ballots_of(each, row) for each in evidence]
-        fragile = [
-            fragile_of(each, row, tolerance_of(origin))
-            for each, origin in zip(evidence, verdict.defenders, strict=True)
-        ]
-        opinion = opinion_of(verdict.method, votes, touched, fragile, evidence[0].n_classes)
-        for name, differences in _compared(verdict, row, opinion).items():
+        told = [testimony(each, origin, row, patch) for each, origin in zip(evidence, verdict.defenders, strict=True)]
+        for name, differences in _compared(verdict, row, opinion_of(verdict.method, told)).items():
             found[name] += differences
+        if verdict.alert is not None:
+            found["alert"] += _alert_faults(verdict, row, evidence, patch)
         n_rows += 1
         if progress is not None:
             progress(n_rows)
     return checks + [Check(name, n_rows, tuple(differences)) for name, differences in found.items()]
 
 
-def ballots_of(evidence: Ballots, row: int) -> list[Labels]:
-    """The labels that each ablation of one image votes for."""
-    return [frozenset(label for label in ballot if label >= 0) for ballot in evidence.labels[row].tolist()]
-
-
-def tolerance_of(origin: Mapping[str, Any]) -> float | None:
-    """How far the verdict says the scores of a defender may move; None if they may not."""
-    tolerance = origin.get("fragile")
-    if tolerance is None or (type(tolerance) in (int, float) and 0 <= tolerance < float("inf")):
-        return tolerance
-    raise EvidenceError(f"the verdict's 'fragile' is a number of 0 or more, got {tolerance!r}; certify again")
-
-
-def fragile_of(evidence: Ballots, row: int, tolerance: float | None) -> frozenset[int]:
-    """The ablations of one image whose ballot can change when every score moves by up to the tolerance."""
-    if tolerance is None or evidence.distance is None:
-        return frozenset()
-    return frozenset(number for number, far in enumerate(evidence.distance[row].tolist()) if not far > tolerance)
-
-
-def _check_covered(verdict: Verdict, evidence: Sequence[Ballots]) -> None:
+def _check_covered(verdict: Verdict, evidence: Sequence[Evidence]) -> None:
     """Refuse what cannot be checked here at all."""
     if not all(isinstance(origin, Mapping) for origin in verdict.defenders):
         raise EvidenceError("the verdict does not say where its defenders come from; expected a record of each")
-    masked = any("mask" in origin for origin in verdict.defenders)
-    if verdict.method not in METHODS or masked:
-        what = "defenders that mask (PatchGuard)" if masked else f"the method {verdict.method!r}"
-        raise EvidenceError(f"verify does not cover {what}; it covers ballots judged by {', '.join(METHODS)}")
-    if len(evidence) != len(verdict.defenders) or (verdict.method.startswith("drs") and len(evidence) != 1):
+    if verdict.method not in METHODS:
+        raise EvidenceError(f"verify does not cover the method {verdict.method!r}; it covers {', '.join(METHODS)}")
+    alone = verdict.method in (*ALONE, "drs-margin")
+    if len(evidence) != len(verdict.defenders) or (alone and len(evidence) != 1):
         raise EvidenceError(
             f"this {verdict.method} verdict is of {len(verdict.defenders)} defenders, got {len(evidence)} evidence "
             "stores; give those that it was made from, in the same order"
@@ -88,24 +64,30 @@ def _check_covered(verdict: Verdict, evidence: Sequence[Ballots]) -> None:
         if (other.image_size, other.n_classes) != (evidence[0].image_size, evidence[0].n_classes):
             raise EvidenceError(f"evidence stores 1 and {place} differ in image size or classes, so are no ensemble")
     for place, (origin, each) in enumerate(zip(verdict.defenders, evidence, strict=True), start=1):
-        if tolerance_of(origin) is not None and each.distance is None:
+        if kind_of(each.provenance) != kind_of(origin):
             raise EvidenceError(
-                f"the verdict treats ballots as fragile, but evidence {place} was recorded without distances; give the "
-                "stores that it was made from"
+                f"the verdict says that defender {place} is of {kind_of(origin)}, and its evidence is of "
+                f"{kind_of(each.provenance)}; give the stores that it was made from"
             )
+        for record, part in zip(members_of(origin), parts_of(each, origin), strict=True):
+            if tolerance_of(record) is not None and getattr(part, "distance", None) is None:
+                raise EvidenceError(
+                    f"the verdict treats ballots as fragile, but evidence {place} was recorded without distances; give "
+                    "the stores that it was made from"
+                )
     height, width = evidence[0].image_size
     if verdict.patch.height > height or verdict.patch.width > width:
         raise EvidenceError(f"a {verdict.patch} patch does not fit in a {height}x{width} image; is it this evidence?")
 
 
-def _provenance(verdict: Verdict, evidence: Sequence[Ballots]) -> Check:
+def _provenance(verdict: Verdict, evidence: Sequence[Evidence]) -> Check:
     """Does the verdict say of each defender what its evidence says, and were all shown the same images?"""
     differences = []
-    for place, (claimed, each) in enumerate(zip(verdict.defenders, evidence, strict=True), start=1):
-        for key in sorted({*claimed, *each.provenance} - NOT_OF_VOTES):
-            expected, found = each.provenance.get(key), claimed.get(key)
-            if expected != found:
-                differences.append(Difference(f"{key} of defender {place}", expected, found))
+    for place, (origin, each) in enumerate(zip(verdict.defenders, evidence, strict=True), start=1):
+        claimed, recorded = _of_votes(origin), _of_votes(each.provenance)
+        for key in sorted({*claimed, *recorded}):
+            if recorded.get(key) != claimed.get(key):
+                differences.append(Difference(f"{key} of defender {place}", recorded.get(key), claimed.get(key)))
         others = [other.provenance.get("images_sha256") for other in evidence[:place]]
         hashes = [sha256 for sha256 in others if sha256 is not None]
         if others[-1] is not None and others[-1] != hashes[0]:
@@ -115,7 +97,13 @@ def _provenance(verdict: Verdict, evidence: Sequence[Ballots]) -> Check:
     return Check("provenance", len(evidence), tuple(differences))
 
 
-def _images(verdict: Verdict, evidence: Sequence[Ballots]) -> Check:
+def _of_votes(origin: Mapping[str, Any]) -> dict[str, Any]:
+    """A record without what does not concern the votes, of a pool also those of its members."""
+    plain = {key: value for key, value in origin.items() if key not in NOT_OF_VOTES}
+    return plain | ({"members": [_of_votes(each) for each in plain["members"]]} if "members" in plain else {})
+
+
+def _images(verdict: Verdict, evidence: Sequence[Evidence]) -> Check:
     """Is the verdict about just the images that each store holds votes on?"""
     differences = []
     claimed = verdict.images.tolist()
@@ -176,6 +164,16 @@ def _compared(verdict: Verdict, row: int, opinion: Opinion) -> dict[str, list[Di
     return found
 
 
+def _alert_faults(verdict: Verdict, row: int, evidence: Sequence[Evidence], patch: tuple[int, int]) -> list[Difference]:
+    """Is there an alert on the clean image itself just where it says another label without some part, as recorded?"""
+    told = [testimony(each, each.provenance, row, patch) for each in evidence]
+    expected, found = (
+        not opinion_of("detection", told).certified,
+        verdict.alert is not None and bool(verdict.alert[row]),
+    )
+    return [] if expected == found else [Difference("alert", expected, found, int(verdict.images[row]))]
+
+
 def _witness_faults(verdict: Verdict, row: int, opinion: Opinion) -> list[Difference]:
     """Is the witness true: the first unsafe placement, labels in reach there, whose plurality is another label?"""
     witness, image = verdict.witness(row), int(verdict.images[row])
@@ -186,7 +184,7 @@ def _witness_faults(verdict: Verdict, row: int, opinion: Opinion) -> list[Differ
     where, forced = witness.placement, witness.forced
     if where != first:
         return [Difference("placement of the witness", first, where, image)]
-    reaches = opinion.reaches[where]
+    reaches = opinion.sets[where]
     if len(forced) != len(reaches) or not all(isinstance(label, int) for label in forced):
         return [Difference("forced labels", f"a label of each of {len(reaches)} defenders", forced, image, where)]
     faults = [

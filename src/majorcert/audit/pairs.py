@@ -39,9 +39,7 @@ class Pairs:
         if paper:
             raise EvidenceError("the paper's reach is of votes, and double masking has none")
         proving = {
-            number
-            for number, row in enumerate(self.table)
-            if number not in self.fragile and set(row) == {self.label}
+            number for number, row in enumerate(self.table) if number not in self.fragile and set(row) == {self.label}
         }
         return {
             where: frozenset({self.label}) if masks & proving else self._all for where, masks in self.covering.items()

@@ -1,6 +1,6 @@
-"""PatchGuard by its definition: for each label the window that speaks loudest for it is left out (docs/soundness.md)."""
+"""PatchGuard by its definition: of each label, the window that speaks loudest for it is left out."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -71,8 +71,9 @@ class Points:
     def _reach(self, window: frozenset[int]) -> Labels:
         """When this window is touched: a rival ends with at most what is outside over 1 - share, the label with at
         least what is outside, less the loudest window of that."""
-        outside = {label: sum(each[label] for each in self.points) - self._inside(label, window) for label in self._labels}
-        most: Mapping[int, int] = {label: int(outside[label] / (1 - self.share)) for label in self._labels}
+        others = frozenset(range(len(self.points))) - window
+        outside = {label: self._inside(label, others) for label in self._labels}
+        most = {label: int(outside[label] / (1 - self.share)) for label in self._labels}
         loudest = max(self._inside(self.label, numbers - window) for numbers in set(self.windows.values()))
         least = outside[self.label] - loudest
         return frozenset(

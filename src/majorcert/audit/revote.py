@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from majorcert.audit.check import Check, Difference
-from majorcert.audit.judgement import ballots_of
-from majorcert.core.ballots import Ballots
+from majorcert.audit.kinds import ballots_of, kind_of
 from majorcert.core.reach import Evidence
+from majorcert.errors import EvidenceError
 
 FLOAT32_MOVES = 2e-5
 """How far scores may move if both votes were computed in float32.
@@ -21,6 +21,8 @@ Between CPU, GPU, compiler and batch sizes, scores in float32 moved by 4.2e-6 at
 """
 BFLOAT16_MOVES = 0.01, 0.07
 """The same for bfloat16 on the same kind of device (0.0092 was measured), and otherwise (0.063 was)."""
+HALF_STEP = 2**-12
+"""How far a score up to 1 may be from the half float that it is kept as."""
 RECENT = ("network_sha256",)
 """What older evidence does not say."""
 
@@ -100,7 +102,7 @@ def check_images(pictures: Pictures, evidence: Sequence[Evidence]) -> Check:
     return Check("hash of the images", len(evidence), tuple(differences))
 
 
-def check_network(place: int, network: Network, evidence: Ballots) -> Check:
+def check_network(place: int, network: Network, evidence: Evidence) -> Check:
     """Are the weights and the settings of the network those on record?"""
     found = network.facts()
     keys = ("weights_sha256", "network_sha256", "strategy", "view", "threshold", "image_size", "n_classes")
@@ -109,16 +111,16 @@ def check_network(place: int, network: Network, evidence: Ballots) -> Check:
         for key in (*keys, "class_names")
         if evidence.provenance.get(key, found[key] if key in RECENT else None) != found[key]
     ]
-    return Check(f"weights of {evidence.strategy}", len(keys) + 1, tuple(differences))
+    return Check(f"weights of {evidence.provenance.get('strategy')}", len(keys) + 1, tuple(differences))
 
 
-def comparable(network: Network, evidence: Ballots) -> bool:
+def comparable(network: Network, evidence: Evidence) -> bool:
     """Can the network's votes be laid beside the recorded ones?"""
     ours = str(network.strategy), network.image_size, len(network.class_names)
-    return ours == (str(evidence.strategy), evidence.image_size, evidence.n_classes)
+    return ours == (evidence.provenance.get("strategy"), evidence.image_size, evidence.n_classes)
 
 
-def rounding(network: Network, evidence: Ballots) -> float:
+def rounding(network: Network, evidence: Evidence) -> float:
     """How far rounding explains that scores moved: by the precision and the device on record and of the new votes."""
     now, then = network.facts(), evidence.provenance
     if now["precision"] == then.get("precision") == "float32":
@@ -129,7 +131,7 @@ def rounding(network: Network, evidence: Ballots) -> float:
 
 def check_votes(
     network: Network,
-    evidence: Ballots,
+    evidence: Evidence,
     pictures: Pictures,
     rows: Sequence[int],
     near: float | None = None,
@@ -147,8 +149,34 @@ def check_votes(
     scores = network.scores(pictures.images[evidence.images[rows]])
     # Scores are float32, and were compared with the threshold as float32.
     edge = None if network.threshold is None else struct.unpack("f", struct.pack("f", network.threshold))[0]
-    check, n_changed = check_ballots(evidence, rows, scores, edge, near, excess)
-    return check, Allowed(str(evidence.strategy), near, excess, n_changed, check.n)
+    if kind_of(evidence.provenance) == "ballots":
+        check, n_changed = check_ballots(evidence, rows, scores, edge, near, excess)
+    elif kind_of(evidence.provenance) == "scores":
+        check, n_changed = check_points(evidence, rows, scores, near), 0
+    else:
+        raise EvidenceError(f"what networks say is not asked anew for {kind_of(evidence.provenance)}; leave them out")
+    return check, Allowed(str(evidence.provenance["strategy"]), near, excess, n_changed, check.n)
+
+
+def check_points(evidence: Any, rows: Sequence[int], scores: Any, near: float) -> Check:
+    """Compare recorded points with (rows, ablations, classes) scores: no further apart than rounding to both steps."""
+    one, differences, n = evidence.scores.one, [], 0
+    most = near + 0.5 / one + HALF_STEP
+    for row, views in zip(rows, scores.tolist(), strict=True):
+        kept = evidence.scores.points[row].tolist()
+        wrong = [
+            (number, label)
+            for number, view in enumerate(views)
+            for label, score in enumerate(view)
+            if abs(kept[number][label] / one - score) > most
+        ]
+        n += len(views)
+        if wrong:
+            number, label = wrong[0]
+            what = f"the score of label {label} in ablation {number} (and {len(wrong) - 1} more)"
+            found = kept[number][label] / one
+            differences.append(Difference(what, views[number][label], found, image=int(evidence.images[row])))
+    return Check(f"scores of {evidence.provenance['strategy']}", n, tuple(differences))
 
 
 def distance_of(scores: Sequence[float], threshold: float | None) -> float:
@@ -160,7 +188,7 @@ def distance_of(scores: Sequence[float], threshold: float | None) -> float:
 
 
 def check_ballots(
-    evidence: Ballots, rows: Sequence[int], scores: Any, threshold: float | None, near: float, excess: float
+    evidence: Any, rows: Sequence[int], scores: Any, threshold: float | None, near: float, excess: float
 ) -> tuple[Check, int]:
     """Compare recorded ballots with (rows, ablations, classes) scores; also how many differ by rounding alone.
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from majorcert.audit.check import Check, Difference
 from majorcert.audit.judgement import judged_anew
+from majorcert.audit.kinds import parts_of
 from majorcert.audit.revote import (
     FLOAT32_MOVES,
     Allowed,
@@ -18,7 +19,7 @@ from majorcert.audit.revote import (
     check_votes,
     comparable,
 )
-from majorcert.core.ballots import Ballots
+from majorcert.core.reach import Evidence
 from majorcert.core.verdict import Verdict
 from majorcert.errors import DataError, EvidenceError
 
@@ -90,7 +91,7 @@ class Audit:
 
 def verify(
     verdict: Verdict,
-    evidence: Sequence[Ballots],
+    evidence: Sequence[Evidence],
     *,
     sample: int | None = 20,
     seed: int | None = None,
@@ -110,21 +111,23 @@ def verify(
         sample: so many images are judged anew, by lot; all for None.
         seed: of the lot; by default nobody can know which rows will be looked at.
         images: the data set that was voted on, to compare its fingerprint.
-        defenders: the networks that voted, one for each evidence, to let them vote anew on the sample.
+        defenders: the networks that voted, one for each evidence (of a pool, for each member), to vote anew on the
+            sample.
         near: a vote may differ whose score is this near to the threshold; by default what rounding explains.
         excess: a recorded distance may be larger than the new scores say by so much; the same by default.
     """
     if defenders and images is None:
         raise DataError("networks are checked by voting on images anew; give the images too")
-    if defenders and len(defenders) != len(evidence):
-        raise EvidenceError(f"got {len(defenders)} networks and the evidence of {len(evidence)}")
+    voting = voting_parts(evidence)
+    if defenders and len(defenders) != len(voting):
+        raise EvidenceError(f"got {len(defenders)} networks and the evidence of {len(voting)}")
     seed = secrets.randbelow(2**31) if seed is None else seed
     rows = sampled(len(verdict), sample, seed)
     checks = judged_anew(verdict, evidence, rows, None if progress is None else lambda n: progress(n, len(rows)))
     allowed: list[Allowed] = []
     if images is not None:
-        checks.append(same_images := check_images(images, evidence))
-        for place, (network, each) in enumerate(zip(defenders, evidence, strict=False), start=1):
+        checks.append(same_images := check_images(images, voting))
+        for place, (network, each) in enumerate(zip(defenders, voting, strict=False), start=1):
             checks.append(check_network(place, network, each))
             if not same_images.differences and comparable(network, each):
                 some = [row for row in rows if row < len(each)]
@@ -133,6 +136,11 @@ def verify(
                 allowed.append(found)
     n_split = None if images is None else len(images)
     return Audit(verdict, tuple(checks), tuple(rows), seed, tuple(allowed), n_split)
+
+
+def voting_parts(evidence: Sequence[Evidence]) -> list[Evidence]:
+    """The evidence of each network: of a pool, that of its members."""
+    return [part for each in evidence for part in parts_of(each, each.provenance)]
 
 
 def sampled(n_images: int, n: int | None, seed: int) -> list[int]:

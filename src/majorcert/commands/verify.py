@@ -6,13 +6,13 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from majorcert.audit.verify import Audit
+from majorcert.audit.verify import Audit, voting_parts
 from majorcert.audit.verify import verify as audited
 from majorcert.commands.options import DataDir, Device, Json, SkipBad, SplitSeed
 from majorcert.commands.terminal import bar, complain, remark, say_json, say_table
-from majorcert.core.ballots import Ballots
 from majorcert.core.verdict import Verdict
 from majorcert.errors import DataError, EvidenceError
+from majorcert.files.evidence import load_recorded
 
 SHOWN = 20
 """So many differences are written out; the table counts them all."""
@@ -70,17 +70,17 @@ def verify(
     n_wanted = _number(sample)
     if weights and images is None:
         raise DataError("weights are checked by voting on images anew; give the images too, with --images")
-    judged, stores = Verdict.load(verdict), [Ballots.load(store) for store in evidence]
+    judged = Verdict.load(verdict)
+    stores = load_recorded(judged.defenders, evidence)
     given: dict[str, Any] = {"near": near, "excess": excess}
     if images is not None:
         from majorcert.nets.recorded import recorded_defenders, recorded_images
 
-        given["defenders"] = networks = (
-            recorded_defenders(weights, stores, device=device, precision=precision) if weights else []
-        )
+        voting = voting_parts(stores)
+        networks = recorded_defenders(weights, voting, device=device, precision=precision) if weights else []
         channels = networks[0].channels if networks else None
         how: dict[str, Any] = {"data_dir": data_dir, "seed": split_seed, "skip_bad": skip_bad, "channels": channels}
-        given |= {"images": recorded_images(images, stores[0], split=split, **how), "defenders": networks}
+        given |= {"images": recorded_images(images, voting[0], split=split, **how), "defenders": networks}
     with bar("judging anew") as shown:
         audit = audited(
             judged,

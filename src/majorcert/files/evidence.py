@@ -1,17 +1,22 @@
 """Evidence of any kind to a store and back; what kinds there are, and what each consists of, is said in `kinds.py`."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from os import PathLike
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
+from majorcert.core.ballots import Ballots
 from majorcert.core.reach import Evidence
+from majorcert.core.threat import Patch
+from majorcert.defences.patchguard import MaskedScores
+from majorcert.defences.pool import Pool
 from majorcert.defences.scores import Scores
-from majorcert.errors import MajorcertError, StoreError
+from majorcert.errors import EvidenceError, MajorcertError, StoreError
 from majorcert.files.atomic import replacing
-from majorcert.files.kinds import BALLOTS, Array, Arrays, Facts, kind_of, scores_of
+from majorcert.files.kinds import BALLOTS, Array, Arrays, Facts, MaskFacts, PoolFacts, kind_of, scores_of
 from majorcert.files.store import Store, unwritten
 from majorcert.files.untrusted import check_room, reason, typed
 
@@ -75,6 +80,38 @@ def load_scores(path: str | PathLike[str], images: slice = slice(None)) -> Score
         return scores_of(arrays, store.attributes)
     except (ValueError, MajorcertError) as error:
         raise StoreError(f"{path}: its scores cannot be used ({reason(error)})") from error
+
+
+def load_points(path: str | PathLike[str]) -> Scores:
+    """What PatchGuard masks: the scores of a store; of one that has votes alone, a point for every vote."""
+    if "scores" in Store.open(path):
+        return load_scores(path)
+    return Scores.of_votes(load_as(Ballots, path))
+
+
+def load_recorded(origins: Sequence[Mapping[str, Any]], paths: Sequence[str | PathLike[str]]) -> list[Evidence]:
+    """The evidence that a verdict was made from, used as its records say: as it is, masked, or pooled."""
+    try:
+        wanted = [len(typed(origin, PoolFacts).members) if origin.get("kind") == "pool" else 1 for origin in origins]
+        if sum(wanted) != len(paths):
+            raise EvidenceError(
+                f"the verdict was made from {sum(wanted)} stores, got {len(paths)} evidence stores; give those that it "
+                "was made from, in the same order"
+            )
+        left = iter(paths)
+        return [_recorded(origin, [next(left) for _ in range(n)]) for origin, n in zip(origins, wanted, strict=True)]
+    except ValueError as error:
+        raise EvidenceError(f"the verdict's record of a defender is damaged ({reason(error)}); certify again") from None
+
+
+def _recorded(origin: Mapping[str, Any], paths: Sequence[str | PathLike[str]]) -> Evidence:
+    if origin.get("kind") == "pool":
+        return Pool([load_as(Ballots, path) for path in paths], weights=typed(origin, PoolFacts).weights)
+    if "mask" not in origin or Store.open(paths[0]).kind is not BALLOTS:
+        return load_evidence(paths[0])
+    facts = typed(origin, MaskFacts)
+    points = Scores.of_votes(load_as(Ballots, paths[0])) if facts.scores_one == 1 else load_scores(paths[0])
+    return MaskedScores(points, Patch.parse(facts.mask), float(Fraction(facts.mask_threshold)))
 
 
 def arrays_of(evidence: Evidence) -> dict[str, Array]:

@@ -97,6 +97,13 @@ class MaskFacts(ScoresFacts, kw_only=True):
     mask_threshold: Annotated[str, msgspec.Meta(pattern=r"^\d{1,4}(/[1-9]\d{0,3})?$")] = "0"
 
 
+class PoolFacts(msgspec.Struct):
+    """What a verdict says of a pool."""
+
+    weights: list[int]
+    members: list[dict[str, Any]]
+
+
 class PairsFacts(Facts, kw_only=True):
     masks: str
 

@@ -1,0 +1,106 @@
+"""The kinds of evidence as the audit sees them: one row each, from what was recorded of an image to its definitions."""
+
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from typing import Any
+
+from majorcert.audit.ensemble import Labels, Testimony
+from majorcert.audit.geometry import Size, covering_masks, touched_sets
+from majorcert.audit.pairs import Pairs
+from majorcert.audit.points import Points
+from majorcert.audit.votes import Member, Votes
+from majorcert.errors import EvidenceError
+
+Origin = Mapping[str, Any]
+"""What a verdict says of a defender."""
+
+
+def testimony(evidence: Any, origin: Origin, row: int, patch: Size) -> Testimony:
+    """What one defender says of the image in this row of its evidence, used as the verdict says it was."""
+    return TESTIMONIES[kind_of(origin)](evidence, origin, row, patch)
+
+
+def kind_of(origin: Origin) -> str:
+    """The kind of a defender, by its own record; refused if it has no definition here."""
+    kind = origin.get("kind", "scores" if "mask" in origin else "ballots")
+    if kind not in TESTIMONIES:
+        raise EvidenceError(f"verify does not cover {str(kind)[:40]!r}; it covers {', '.join(TESTIMONIES)}")
+    return str(kind)
+
+
+def members_of(origin: Origin) -> list[Origin]:
+    """The records of the voting defenders of a pool, or the one record itself."""
+    return list(origin["members"]) if kind_of(origin) == "pool" else [origin]
+
+
+def parts_of(evidence: Any, origin: Origin) -> list[Any]:
+    """The same of the evidence."""
+    return list(evidence.members) if kind_of(origin) == "pool" else [evidence]
+
+
+def tolerance_of(origin: Origin) -> float | None:
+    """How far the verdict says the scores of a defender may move; None if they may not."""
+    tolerance = origin.get("fragile")
+    if tolerance is None or (type(tolerance) in (int, float) and 0 <= tolerance < float("inf")):
+        return tolerance
+    raise EvidenceError(f"the verdict's 'fragile' is a number of 0 or more, got {tolerance!r}; certify again")
+
+
+def ballots_of(evidence: Any, row: int) -> list[Labels]:
+    """The labels that each ablation of one image votes for."""
+    return [frozenset(label for label in ballot if label >= 0) for ballot in evidence.labels[row].tolist()]
+
+
+def fragile_of(evidence: Any, origin: Origin, row: int) -> frozenset[int]:
+    """What of one image can change when every score moves by up to the tolerance: ablations, or rows of a table."""
+    tolerance = tolerance_of(origin)
+    if tolerance is None or evidence.distance is None:
+        return frozenset()
+    return frozenset(number for number, far in enumerate(evidence.distance[row].tolist()) if not far > tolerance)
+
+
+def _member(evidence: Any, origin: Origin, row: int, patch: Size, weight: int = 1) -> Member:
+    touched = touched_sets(str(evidence.provenance["strategy"]), evidence.image_size, patch)
+    return Member(ballots_of(evidence, row), touched, fragile_of(evidence, origin, row), weight)
+
+
+def _votes(evidence: Any, origin: Origin, row: int, patch: Size) -> Votes:
+    return Votes([_member(evidence, origin, row, patch)], evidence.n_classes)
+
+
+def _pool(evidence: Any, origin: Origin, row: int, patch: Size) -> Votes:
+    members = zip(evidence.members, members_of(origin), evidence.provenance["weights"], strict=True)
+    return Votes([_member(each, record, row, patch, weight) for each, record, weight in members], evidence.n_classes)
+
+
+def _points(evidence: Any, origin: Origin, row: int, patch: Size) -> Points:
+    known = evidence.provenance
+    height, _, width = str(known["mask"]).partition("x")
+    mask = int(height), int(width)
+    return Points(
+        points=evidence.scores.points[row].tolist(),
+        windows=touched_sets(str(known["strategy"]), evidence.image_size, mask),
+        mask=mask,
+        share=Fraction(known["mask_threshold"]),
+        patch=patch,
+        image_size=evidence.image_size,
+    )
+
+
+def _pairs(evidence: Any, origin: Origin, row: int, patch: Size) -> Pairs:
+    flat = iter(evidence.labels[row].tolist())
+    covering = covering_masks(str(evidence.provenance["masks"]), evidence.image_size, patch)
+    n = round((2 * len(evidence.labels[row]) + 0.25) ** 0.5 - 0.5)
+    table = [[0] * n for _ in range(n)]
+    for i in range(n):
+        for j in range(i, n):
+            table[i][j] = table[j][i] = next(flat)
+    return Pairs(table, covering, fragile_of(evidence, origin, row), evidence.n_classes)
+
+
+TESTIMONIES: Mapping[str, Callable[[Any, Origin, int, Size], Testimony]] = {
+    "ballots": _votes,
+    "pool": _pool,
+    "scores": _points,
+    "mask-pairs": _pairs,
+}
