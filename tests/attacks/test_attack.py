@@ -51,7 +51,7 @@ def test_it_breaks_some_and_nothing_that_is_certified(tmp_path: Path) -> None:
     assert whole["certified"] == 0
     assert {now.classifier for now in told} == {"defended", "undefended"}
     assert (told[-1].steps, told[-1].n_images) == (told[-1].n_steps, 9)
-    again = attack(ensemble(), pictures(), mc.Patch(2), tmp_path, undefended=plain, n_images=9, effort=LEAST)
+    again = attack(ensemble(), pictures(), "2x2", tmp_path, undefended=plain, n_images=9, effort=LEAST)
     assert again.summary == found.summary, "what is there is not done again"
 
 
@@ -75,7 +75,7 @@ def test_the_images_are_drawn_by_lot_from_the_seed(tmp_path: Path) -> None:
     drawn = []
     for seed in (0, 1):
         effort = Effort(restarts=1, steps=1, placements=1, probed=1, cheap=1, seed=seed)
-        attack(ensemble(), pictures(), mc.Patch(1), tmp_path / str(seed), n_images=4, effort=effort)
+        attack(ensemble(), pictures(), 1, tmp_path / str(seed), n_images=4, effort=effort)
         rows = (tmp_path / str(seed) / "attack.jsonl").read_text().splitlines()[1:]
         drawn.append([int(row.split('"image":')[1].split(",")[0]) for row in rows])
     assert drawn[0] != drawn[1]

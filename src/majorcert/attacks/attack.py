@@ -14,7 +14,7 @@ from majorcert.attacks.logbook import Logbook
 from majorcert.attacks.paint import Pool
 from majorcert.attacks.run import AttackRun
 from majorcert.attacks.summary import summarised
-from majorcert.core.threat import Patch
+from majorcert.core.threat import Patch, as_patch
 from majorcert.errors import DataError, ModelError, StoreError
 from majorcert.nets.checkpoint import write_json
 from majorcert.nets.data import Dataset
@@ -52,7 +52,7 @@ class Attacked:
 def attack(
     ensemble: Ensemble,
     images: Dataset,
-    patch: Patch,
+    patch: Patch | int | tuple[int, int] | str,
     out: str | Path,
     *,
     undefended: Defender | None = None,
@@ -75,7 +75,7 @@ def attack(
         precision: of the search; labels are judged in the precision of the ensemble.
         batch_size: candidate patches at once; by default as many as suit.
     """
-    out, size, how = Path(out), patch, effort or Effort()
+    out, size, how = Path(out), as_patch(patch), effort or Effort()
     if precision not in (None, *PRECISIONS):
         raise ModelError(f"the precision is {' or '.join(map(repr, PRECISIONS))}, got {precision!r}")
     if undefended is None and (out / "undefended" / ROWS).exists():

@@ -46,7 +46,7 @@ class Watchdog:
         moved = np.zeros(len(which), dtype=bool)
         for clean, now in zip(self.before, after, strict=True):
             touched = clean.strategy.touched(self.verdict.patch, clean.image_size)
-            reached = np.stack([touched.mask(int(top), int(left)) for top, left in placements])
+            reached = touched.masks()[touched.rows[placements[:, 0]], touched.columns[placements[:, 1]]]
             changed = (now.labels != clean.labels[which]).any(axis=2)
             moved |= (changed & ~reached).any(axis=1)
         for k in np.flatnonzero(flipped | moved):

@@ -7,7 +7,7 @@ import typer
 
 from majorcert.commands.options import INTERRUPTED, DataDir, Device, Json, SkipBad, SplitSeed
 from majorcert.commands.terminal import bar, complain, remark, say_json, say_table
-from majorcert.core.threat import Patch
+from majorcert.core.threat import as_patch
 
 if TYPE_CHECKING:
     from majorcert.attacks.attack import Progress
@@ -54,7 +54,7 @@ def attack(
     from majorcert.nets.defender import Ensemble
     from majorcert.nets.undefended import load_undefended
 
-    size, where = Patch.parse(patch), {"device": device, "precision": "float32"}
+    size, where = as_patch(patch), {"device": device, "precision": "float32"}
     defended = Ensemble.load(ensemble, **where)
     how: dict[str, Any] = {
         "undefended": None if undefended is None else load_undefended(undefended, **where),

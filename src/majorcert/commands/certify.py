@@ -6,27 +6,21 @@ from typing import Annotated, Any
 
 import typer
 
+from majorcert.commands.inputs import defenders_of
 from majorcert.commands.options import Json, Patches, Stores, Truth
 from majorcert.commands.terminal import patches_of, remark, say_json, say_table
-from majorcert.core.ballots import Ballots
-from majorcert.core.drs import drs
-from majorcert.core.majority import check_together, majorcert
 from majorcert.core.plurality import Ints
-from majorcert.core.threat import Patch
+from majorcert.core.threat import as_patch
 from majorcert.core.verdict import Verdict
 from majorcert.errors import StoreError
+from majorcert.files.evidence import load_masked
 from majorcert.files.outputs import VERDICT, check_output
 from majorcert.files.truth import find_truth
+from majorcert.reports.contents import defender_names
+from majorcert.reports.methods import METHODS, Judged, judged
 from majorcert.reports.score import summary
 
-
-class Method(StrEnum):
-    """How to certify: all the evidence together, or each defender alone."""
-
-    EXACT = "majorcert-exact"
-    PAPER = "majorcert-paper"
-    MARGIN = "drs-margin"
-    LOCAL = "drs-local"
+Method = StrEnum("Method", {name: name for name in METHODS})  # type: ignore[misc]
 
 
 def certify(
@@ -38,6 +32,12 @@ def certify(
         float | None,
         typer.Option(help="Certify even if every score moves by up to this, as on another device: 1e-3."),
     ] = None,
+    mask: Annotated[
+        str | None, typer.Option(help="Of pg-drs: the patch that it masks, as --patch; by default just that.")
+    ] = None,
+    mask_threshold: Annotated[
+        float, typer.Option(help="Of pg-drs: the share of a label's points over which a window is masked.")
+    ] = 0.0,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Verdict file, JSON lines; of several verdicts, a folder.")
     ] = None,
@@ -45,21 +45,25 @@ def certify(
 ) -> None:
     """Certify recorded votes against every placement of a patch.
 
+    Methods for all the evidence together: majorcert-exact, majorcert-paper, pool (their votes are added up), detection
+    (no patch changes the label without an alert). For each defender alone: drs-margin, drs-local, pg-drs (PatchGuard).
+
     Example: majorcert certify runs/*/digits-test.zarr --patch 1 --patch 2x3 -o verdicts
     """
-    patches = patches_of(patch)
+    patches, guarded = patches_of(patch), None if mask is None else as_patch(mask)
     check_output(out, VERDICT)
-    defenders = [Ballots.load(store) for store in evidence]
-    if fragile is not None:
-        defenders = [ballots.tolerating(fragile) for ballots in defenders]
-    check_together(defenders)
+    defenders = defenders_of(evidence)
     labels = find_truth(truth, evidence[0], defenders[0], remark)
     if fragile is not None:
+        defenders = [each.tolerating(fragile) for each in defenders]
         _say_fragile(defenders)
-    results: list[tuple[str, Verdict]] = []
-    for chosen in method or [Method.EXACT]:
+    results: Judged = []
+    for chosen in method or [Method("majorcert-exact")]:
         for each in patches:
-            results += _verdicts(chosen, defenders, each)
+            masking = [load_masked(store, each, guarded, mask_threshold) for store in evidence if chosen == "pg-drs"]
+            if fragile is not None:
+                masking = [defender.tolerating(fragile) for defender in masking]
+            results += judged(chosen, masking or defenders, each)
     if out is not None:
         _save(results, out)
     lines = [_line(who, verdict, labels) for who, verdict in results]
@@ -68,39 +72,22 @@ def certify(
         return
     if labels is None:
         remark("true labels are not known: 'certified' counts all images, right or wrong (give them with --truth)")
-    header = [
-        "defenders",
-        "method",
-        "patch",
-        "certified",
-        *(["clean", "certified and correct"] if labels is not None else []),
-        "n",
-    ]
-    say_table(header, [_cells(line) for line in lines])
+    known = [] if labels is None else ["clean", "certified and correct"]
+    alerts = ["alerts"] if any("n_alerts" in line for line in lines) else []
+    header = ["defenders", "method", "patch", "certified", *known, *alerts, "n"]
+    say_table(header, [_cells(line, len(header)) for line in lines])
 
 
-def _say_fragile(defenders: list[Ballots]) -> None:
-    for ballots in defenders:
-        if ballots.fragile is not None:
-            share = 100 * ballots.fragile.mean() if ballots.fragile.size else 0.0
-            n_fragile = int(ballots.fragile.sum())
-            said = f"{ballots.strategy}: {n_fragile:,} of {ballots.fragile.size:,} ballots are fragile ({share:.2f}%)"
-            if ballots.fragile.size and ballots.fragile.all():
-                said += "; no distance over the tolerance is on record"
-            remark(said)
+def _say_fragile(defenders: list[Any]) -> None:
+    for name, each in zip(defender_names(defenders), defenders, strict=True):
+        n_fragile, n = int(each.fragile.sum()), each.fragile.size
+        remark(
+            f"{name}: {n_fragile:,} of {n:,} ballots are fragile ({100 * n_fragile / max(n, 1):.2f}%)"
+            + ("; no distance over the tolerance is on record" if n and n_fragile == n else "")
+        )
 
 
-def _verdicts(method: Method, defenders: list[Ballots], patch: Patch) -> list[tuple[str, Verdict]]:
-    """One verdict of all together, or one for each."""
-    names = [str(ballots.strategy) for ballots in defenders]
-    if method in (Method.EXACT, Method.PAPER):
-        reach: Any = method.value.removeprefix("majorcert-")
-        return [(" + ".join(names), majorcert(defenders, patch, reach=reach))]
-    bound: Any = method.value.removeprefix("drs-")
-    return [(name, drs(ballots, patch, bound=bound)) for name, ballots in zip(names, defenders, strict=True)]
-
-
-def _save(results: list[tuple[str, Verdict]], out: Path) -> None:
+def _save(results: Judged, out: Path) -> None:
     if len(results) == 1:
         results[0][1].save(out)
         return
@@ -115,9 +102,11 @@ def _line(who: str, verdict: Verdict, truth: Ints | None) -> dict[str, Any]:
         "defenders": who,
         "method": verdict.method,
         "patch": str(verdict.patch),
-        **({"fragile": fragile} if (fragile := verdict.defenders[0].get("fragile")) is not None else {}),
+        **{key: verdict.defenders[0][key] for key in ("fragile", "mask") if key in verdict.defenders[0]},
+        "promise": verdict.promise,
         "n": len(verdict),
         "n_certified": int(verdict.certified.sum()),
+        **({} if verdict.alert is None else {"n_alerts": int(verdict.alert.sum())}),
     }
     if truth is not None:
         counts = summary(verdict, truth)
@@ -131,8 +120,10 @@ def _line(who: str, verdict: Verdict, truth: Ints | None) -> dict[str, Any]:
     return line
 
 
-def _cells(line: dict[str, Any]) -> list[str]:
-    share = [f"{100 * line['n_certified'] / max(line['n'], 1):.2f}%"]
-    known = [f"{100 * line[key]:.2f}%" for key in ("clean", "certified") if key in line]
-    method = f"{line['method']}, fragile {line['fragile']:g}" if "fragile" in line else line["method"]
-    return [line["defenders"], method, line["patch"], *share, *known, str(line["n"])]
+def _cells(line: dict[str, Any], width: int) -> list[str]:
+    n = max(line["n"], 1)
+    shares = [line["n_certified"] / n, *(line[key] for key in ("clean", "certified") if key in line)]
+    shown = [f"{100 * share:.2f}%" for share in [*shares, *([line["n_alerts"] / n] if "n_alerts" in line else [])]]
+    how = [f"{key} {line[key]}" for key in ("fragile", "mask") if key in line]
+    cells = [line["defenders"], ", ".join([line["method"], *how]), line["patch"], *shown]
+    return [*cells, *[""] * (width - 1 - len(cells)), str(line["n"])]

@@ -9,7 +9,7 @@ import typer
 from majorcert.commands.inputs import defenders_of, pictures_of
 from majorcert.commands.options import DataDir, Images, SplitSeed, Stores, Truth
 from majorcert.commands.terminal import remark, say
-from majorcert.core.threat import Patch
+from majorcert.core.threat import as_patch
 from majorcert.errors import PatchError
 from majorcert.files.atomic import replacing
 from majorcert.files.outputs import PNG, check_output
@@ -37,7 +37,7 @@ def explain(
     Example: majorcert explain evidence/*.zarr --image 17 --patch 5 --save map.png
     """
     check_output(save, PNG)
-    defenders, size = defenders_of(evidence), Patch.parse(patch)
+    defenders, size = defenders_of(evidence), as_patch(patch)
     pictures = pictures_of(images, defenders[0], data_dir, split_seed)
     known = find_truth(truth, evidence[0], defenders[0], remark)
     contents = Contents(defenders, [size], truth=known, pictures=pictures)

@@ -1,22 +1,34 @@
 """What several verbs read: evidence stores of any kind that belong together, and the images they are about."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
+from majorcert.commands.terminal import complain, remark
 from majorcert.core.majority import check_together
 from majorcert.core.reach import Evidence
 from majorcert.errors import DataError
 from majorcert.files.evidence import load_evidence
+from majorcert.reports.abstention import abstentions, sentence, too_many
+from majorcert.reports.contents import defender_names
 
 
 def defenders_of(stores: Sequence[str]) -> list[Evidence]:
-    """The evidence of one ensemble."""
+    """The evidence of one ensemble; where a defender does not vote at all, that is told."""
     defenders = [load_evidence(store) for store in stores]
     check_together(defenders)
+    tell_abstentions(abstentions(defender_names(defenders), defenders), len(defenders[0]))
     return defenders
+
+
+def tell_abstentions(n_abstained: Mapping[str, int], n_images: int) -> None:
+    """A line for each defender that has images without a vote; in red where these are more than a tenth."""
+    for name, n in n_abstained.items():
+        if n:
+            say = complain if too_many(n, n_images) else remark
+            say(sentence(name, n, n_images))
 
 
 def pictures_of(spec: str | None, evidence: Evidence, data_dir: Path, split_seed: int) -> npt.NDArray[np.uint8] | None:

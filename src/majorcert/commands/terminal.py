@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from majorcert.core.threat import Patch
+from majorcert.core.threat import Patch, as_patch
 from majorcert.files.untrusted import cleaned, visible
 
 stderr = Console(stderr=True, highlight=False)
@@ -77,4 +77,4 @@ def bar(title: str) -> Iterator[Bar]:
 
 def patches_of(texts: Sequence[str]) -> list[Patch]:
     """Patches as the command line takes them, "5" or "2x7"."""
-    return [Patch.parse(text) for text in texts]
+    return [as_patch(text) for text in texts]

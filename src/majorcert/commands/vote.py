@@ -5,10 +5,14 @@ from typing import Annotated, Any
 
 import typer
 
+from majorcert.commands.inputs import tell_abstentions
 from majorcert.commands.options import INTERRUPTED, DataDir, Device, Json, SkipBad, SplitSeed
 from majorcert.commands.terminal import bar, remark, say_json
 from majorcert.errors import StoreError
+from majorcert.files.evidence import load_evidence
+from majorcert.files.store import Store
 from majorcert.files.truth import truth_name, write_truth
+from majorcert.reports.abstention import abstentions
 
 
 def vote(
@@ -88,5 +92,8 @@ def vote(
             write_truth(beside / truth_name(images.name, images.split), whole.labels.numpy(), origin)
         remark(f"voted: {store}")
         stores.append(store)
+        if rank == 0 and not Store.open(store).missing():
+            evidence = load_evidence(store)
+            tell_abstentions(abstentions([str(defender.strategy)], [evidence]), len(evidence))
     if json:
         say_json({"evidence": stores})

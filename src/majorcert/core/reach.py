@@ -125,6 +125,14 @@ class Evidence(ABC):
         """(images,) is the label alone in reach, at every placement? Of votes, by their margin, as Theorem 1 has it."""
         return np.asarray(self.reach(patch).only(self.label).all(axis=(1, 2)))
 
+    def tolerating(self, tolerance: float) -> Self:
+        """The same evidence, to be certified even if every score moves by up to `tolerance`."""
+        raise EvidenceError(f"{type(self).__name__} knows no tolerance; certify it as it was recorded")
+
+    def abstained(self) -> Bools:
+        """(images,) did nothing speak for any label? The label is then 0, by the tie rule alone."""
+        return np.zeros(len(self), dtype=bool)
+
     def as_recorded(self) -> Self:
         """The same evidence without a tolerance."""
         return self

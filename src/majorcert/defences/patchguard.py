@@ -85,6 +85,9 @@ class MaskedScores(Evidence):
     def __getitem__(self, images: slice | Ints) -> "MaskedScores":
         return taken(self, images, "scores", "images", "label")
 
+    def abstained(self) -> Bools:
+        return np.asarray(~self.scores.points.any(axis=(1, 2)))
+
     def reach(self, patch: Patch) -> Reach:
         """The labels that a patch can make this defender say, if the mask can cover it; every label if not."""
         n_tops, n_lefts = patch.n_placements(self.image_size)

@@ -80,6 +80,9 @@ class Pool(Evidence):
         part = taken(self, images, "images", "label")
         return filled(part, members=tuple(member[images] for member in self.members))
 
+    def abstained(self) -> Bools:
+        return np.all([member.abstained() for member in self.members], axis=0)
+
     def as_recorded(self) -> "Pool":
         return Pool([member.as_recorded() for member in self.members], weights=self.weights)
 

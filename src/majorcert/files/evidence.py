@@ -82,11 +82,19 @@ def load_scores(path: str | PathLike[str], images: slice = slice(None)) -> Score
         raise StoreError(f"{path}: its scores cannot be used ({reason(error)})") from error
 
 
-def load_points(path: str | PathLike[str]) -> Scores:
-    """What PatchGuard masks: the scores of a store; of one that has votes alone, a point for every vote."""
-    if "scores" in Store.open(path):
-        return load_scores(path)
-    return Scores.of_votes(load_as(Ballots, path))
+def load_masked(
+    path: str | PathLike[str], patch: Patch, mask: Patch | None = None, threshold: float = 0.0
+) -> MaskedScores:
+    """A defender that masks (PatchGuard), from the scores of a store; of votes alone, each counts as one point.
+
+    Args:
+        mask: what it guards against; by default what is on record, or else `patch`.
+    """
+    store = Store.open(path)
+    if mask is None and store.kind is not BALLOTS:
+        return load_as(MaskedScores, path)
+    points = load_scores(path) if "scores" in store else Scores.of_votes(load_as(Ballots, path))
+    return MaskedScores(points, mask or patch, threshold)
 
 
 def load_recorded(origins: Sequence[Mapping[str, Any]], paths: Sequence[str | PathLike[str]]) -> list[Evidence]:

@@ -9,8 +9,10 @@ import numpy as np
 
 from majorcert.core.verdict import Verdict
 from majorcert.errors import StoreError
+from majorcert.files.evidence import load_evidence
 from majorcert.files.store import Store
 from majorcert.files.untrusted import cleaned, read_object
+from majorcert.reports.abstention import abstentions
 from majorcert.reports.attack_record import attack_folder, attack_summary, is_attack
 from majorcert.reports.study_record import case_study
 
@@ -118,11 +120,13 @@ def _evidence(path: Path) -> Artifact:
     store = Store.open(path)
     n_missing = sum(images.stop - images.start for images in store.missing())
     state = "complete" if not n_missing else f"{n_missing} images are still to be voted on"
-    found = {"images": store.n_images, "state": state, "scores": "scores" in store}
+    found: dict[str, Any] = {"images": store.n_images, "state": state, "scores": "scores" in store}
     if "distance" in store:
         distance = store.read("distance")
         n_fragile = int((distance <= np.float64(FRAGILE)).sum())
         found["fragile"] = f"{n_fragile} of {distance.size} ballots could change if every score moved by {FRAGILE}"
+    if not n_missing:
+        found["images_without_a_vote"] = abstentions([""], [load_evidence(path)])[""]
     return Artifact("evidence", found, dict(store.attributes))
 
 

@@ -1,0 +1,136 @@
+"""`majorcert certify` for every kind and method: what it prints is the core's, what it saves can be verified."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import majorcert as mc
+from majorcert.commands.app import app
+from majorcert.files.evidence import load_evidence, load_scores, save_evidence
+from majorcert.files.writer import EvidenceWriter
+
+SIZE, N, N_CLASSES = (8, 8), 12, 3
+
+
+def asked(*arguments: Any) -> Any:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def done(*arguments: Any) -> Any:
+    result = asked(*arguments, "--json")
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def ballots(strategy: str, seed: int, **about: Any) -> mc.Ballots:
+    random = np.random.default_rng(seed)
+    shape = N, mc.strategy(strategy).n_ablations(SIZE)
+    labels = np.where(random.random(shape) < np.linspace(0, 0.6, N)[:, None], random.integers(3, size=shape), 1)
+    return mc.Ballots(labels, strategy=strategy, image_size=SIZE, n_classes=N_CLASSES, **about)
+
+
+@pytest.fixture
+def stores(tmp_path: Path) -> list[Path]:
+    """Votes by columns with their scores, votes by rows, and a table of double masking."""
+    random = np.random.default_rng(0)
+    votes = ballots("columns:1", 1)
+    scores = np.eye(3, dtype=np.float16)[votes.labels[:, :, 0]] * np.float16(0.75) + np.float16(0.0625)
+    writer = EvidenceWriter.open(tmp_path / "columns.zarr", votes[:0], N, beside={"scores": scores[:0]})
+    for images in writer.missing():
+        writer.write(images, votes[images], {"scores": scores[images]})
+    ballots("rows:1", 2).save(tmp_path / "rows.zarr")
+    masks = mc.Masks(2, stride=3)
+    n = masks.n_masks(SIZE)
+    labels = np.where(random.random((N, n * (n + 1) // 2)) < np.linspace(0, 0.05, N)[:, None], 2, 1)
+    mc.MaskPairs(labels, masks=masks, image_size=SIZE, n_classes=N_CLASSES).save(tmp_path / "pairs.zarr")
+    return [tmp_path / f"{name}.zarr" for name in ("columns", "rows", "pairs")]
+
+
+def test_patchguard_by_scores_by_votes_and_with_a_mask_of_its_own(stores: list[Path]) -> None:
+    by_scores, by_votes = done("certify", *stores[:2], "--patch", "1", "--method", "pg-drs")
+    expected = mc.patchguard(load_scores(stores[0]), 1), mc.patchguard(mc.Ballots.load(stores[1]), 1)
+    for line, verdict in zip((by_scores, by_votes), expected, strict=True):
+        assert (line["method"], line["mask"]) == ("pg-drs", "1x1")
+        assert line["n_certified"] == verdict.certified.sum()
+        assert 0 < line["n_certified"] < N
+    how = ("--mask", "2x2", "--mask-threshold", "0.25")
+    (line,) = done("certify", stores[0], "--patch", "1", "--method", "pg-drs", *how)
+    verdict = mc.patchguard(load_scores(stores[0]), 1, threshold=0.25, mask=mc.Patch(2))
+    assert (line["mask"], line["n_certified"]) == ("2x2", verdict.certified.sum())
+
+
+def test_masking_knows_no_tolerance(tmp_path: Path) -> None:
+    ballots("rows:1", 2, distance=np.full((N, 8), 0.5)).save(tmp_path / "rows.zarr")
+    refused = asked("certify", tmp_path / "rows.zarr", "--patch", "1", "--method", "pg-drs", "--fragile", "0.1")
+    assert refused.exit_code == 2
+    assert "MaskedScores knows no tolerance" in refused.stderr
+
+
+def test_a_store_of_masked_scores_keeps_its_mask(stores: list[Path], tmp_path: Path) -> None:
+    evidence = mc.MaskedScores(load_scores(stores[0]), mc.Patch(2), 0.25)
+    save_evidence(evidence, evidence_path := tmp_path / "masked.zarr")
+    (alone,) = done("certify", evidence_path, "--patch", "1", "--method", "pg-drs")
+    assert (alone["mask"], alone["n_certified"]) == ("2x2", mc.drs(evidence, 1, bound="local").certified.sum())
+    (together,) = done("certify", evidence_path, stores[1], stores[2], "--patch", "1")
+    rows, pairs = mc.Ballots.load(stores[1]), load_evidence(stores[2])
+    assert together["n_certified"] == mc.majorcert([evidence, rows, pairs], 1).certified.sum()
+
+
+def test_pool_and_detection(stores: list[Path]) -> None:
+    (pool, detection) = done("certify", *stores[:2], "--patch", "1", "--method", "pool", "--method", "detection")
+    votes = [mc.Ballots.load(store) for store in stores[:2]]
+    assert pool["n_certified"] == mc.majorcert([mc.Pool(votes)], 1).certified.sum()
+    expected = mc.detect(votes, 1)
+    assert expected.alert is not None
+    assert (detection["promise"], detection["n_certified"]) == ("detection", expected.certified.sum())
+    assert detection["n_alerts"] == expected.alert.sum()
+    table = asked("certify", *stores[:2], "--patch", "1", "--method", "pool", "--method", "detection").stdout
+    header, *lines = (line.split("\t") for line in table.splitlines())
+    assert header[-2:] == ["alerts", "n"]
+    assert {len(line) for line in lines} == {len(header)}
+    assert "a pool adds up votes" in asked("certify", *stores, "--patch", "1", "--method", "pool").stderr
+
+
+@pytest.mark.parametrize("method", ["majorcert-exact", "pg-drs", "pool", "detection", "drs-local"])
+def test_what_is_saved_is_verified_from_the_same_stores(method: str, stores: list[Path], tmp_path: Path) -> None:
+    used = {"majorcert-exact": stores, "pool": stores[:2], "detection": stores}.get(method, stores[:1])
+    out = tmp_path / "verdict.jsonl"
+    done("certify", *used, "--patch", "1", "--method", method, "-o", out)
+    said = done("verify", out, "--sample", "all", "--evidence", *used)
+    assert said["equal"]
+    assert said["checks"][4] == {"what": "label", "n": N, "n_differences": 0}
+    lines = out.read_text().splitlines()
+    forged = [line.replace('"certified":false', '"certified":true') for line in lines]
+    out.write_text("\n".join(forged) + "\n")
+    assert asked("verify", out, "--sample", "all", "--evidence", *used).exit_code in (1, 2)
+    wrong = asked("verify", out, "--evidence", *stores, stores[0])
+    assert wrong.exit_code == 2
+    assert "evidence stores" in wrong.stderr
+
+
+def test_explain_report_and_info_take_every_kind(stores: list[Path], tmp_path: Path) -> None:
+    for some in ([stores[2]], stores):
+        assert asked("explain", *some, "--image", "3", "--patch", "1").exit_code == 0
+        assert asked("report", *some, "--patch", "1", "-o", tmp_path / "page.html").exit_code == 0
+    assert done("info", stores[2])["claims"]["kind"] == "mask-pairs"
+
+
+def test_images_without_a_vote_are_told(tmp_path: Path) -> None:
+    labels = np.ones((20, 8), dtype=int)
+    labels[:3] = mc.ABSTAIN
+    about: dict[str, Any] = {"strategy": "rows:1", "image_size": SIZE, "n_classes": N_CLASSES}
+    mc.Ballots(labels, **about).save(tmp_path / "many.zarr")
+    labels[:2] = 1
+    mc.Ballots(labels, **about).save(tmp_path / "few.zarr")
+    both = tmp_path / "few.zarr", tmp_path / "many.zarr"
+    for verb in (("certify",), ("report", "-o", tmp_path / "page.html"), ("explain", "--image", "5")):
+        said = asked(*verb, *both, "--patch", "1").stderr
+        assert "rows:1 #1: none of its views votes on 1 of 20 images (5.0%)" in said
+        assert "rows:1 #2: none of its views votes on 3 of 20 images (15.0%)" in said
+        assert said.count("a lower threshold would suit") == 1
+    assert done("info", both[1])["images_without_a_vote"] == 3
+    assert "votes on" not in asked("certify", tmp_path / "few.zarr", "--patch", "1", "--json").stdout
