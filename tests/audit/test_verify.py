@@ -572,7 +572,7 @@ def test_ballots_near_the_threshold_are_no_free_gift(studio: Path, tmp_path: Pat
     scores = defender.scores(dataset.images)
     image, ablation, label = (int(place) for place in np.argwhere((scores > 0.2) & (scores < 0.8))[0])
     threshold = float(scores[image, ablation, label]) - 5e-4
-    about: dict[str, Any] = {"class_names": defender.class_names, "config": defender.card.model}  # type: ignore[union-attr]
+    about: dict[str, Any] = {"class_names": defender.class_names, "config": defender.blueprint.model}  # type: ignore[union-attr]
     near = Defender(defender.model, "rows:2", "crop", threshold, image_size=(8, 8), channels=1, **about)
     near.save(tmp_path / "run")
     honest = near.ballots(dataset.images)

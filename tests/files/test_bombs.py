@@ -26,7 +26,7 @@ from majorcert.files import untrusted as intake
 from majorcert.files.evidence import load_evidence
 from majorcert.files.store import Store
 from majorcert.files.truth import read_truth
-from majorcert.nets.card import Card
+from majorcert.nets.blueprint import Blueprint
 from majorcert.nets.checkpoint import Checkpoint
 from majorcert.nets.data import load as load_data
 from majorcert.nets.defender import Defender
@@ -267,7 +267,7 @@ DEEP = "[" * 100_000
         ("t.truth.json", lambda folder: read_truth(folder / "t.truth.json", BALLOTS)),
         ("v.jsonl", lambda folder: mc.Verdict.load(folder / "v.jsonl")),
         ("zarr.json", mc.Ballots.load),
-        ("defender.json", Card.read),
+        ("defender.json", Blueprint.read),
         ("ensemble.json", member_folders),
         ("recipes.json", CaseStudy.read),
     ],
@@ -295,9 +295,9 @@ SMALL = ModelConfig("resnet", 3, 3, width=2, blocks=(1,), strides=(1,))
 
 
 def defender(folder: Path, **change: Any) -> Path:
-    """A defender whose card was changed afterwards."""
-    card = Card(mc.strategy("columns:1"), "crop", 0.3, (4, 4), 1, ("a", "b", "c"), SMALL)
-    card.write(folder, build(SMALL).state_dict())
+    """A defender whose blueprint was changed afterwards."""
+    blueprint = Blueprint(mc.strategy("columns:1"), "crop", 0.3, (4, 4), 1, ("a", "b", "c"), SMALL)
+    blueprint.write(folder, build(SMALL).state_dict())
     raw = json.loads((folder / "defender.json").read_text())
     raw["model"] |= change.pop("model", {})
     (folder / "defender.json").write_text(json.dumps({**raw, **change}))
@@ -311,10 +311,10 @@ def defender(folder: Path, **change: Any) -> Path:
         ({"model": {"blocks": [10**9]}}, "at most 1000 blocks"),
         ({"model": {"blocks": [1] * 60, "strides": [1] * 60}}, "do not fit the network"),
         ({"model": {"strides": [0]}}, "a stride is 1 or more"),
-        ({"model": {"dropout": 2.0}}, "a dropout from 0 to 1"),
-        ({"model": {"name": 7}}, "a model has a name"),
+        ({"model": {"dropout": 2.0}}, "dropout is from 0 to 1"),
+        ({"model": {"name": 7}}, "text.* in .*name"),
         ({"image_size": [10**6, 10**6]}, "1 to 16384"),
-        ({"threshold": "nan"}, "a threshold is a number"),
+        ({"threshold": "nan"}, "in threshold"),
         ({"image_size": [10**400, 4]}, "cannot read .*defender.json"),
     ],
 )

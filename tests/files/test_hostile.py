@@ -11,8 +11,8 @@ from hypothesis import given, settings
 
 from majorcert.errors import MajorcertError
 from majorcert.nets.defender import Ensemble
+from majorcert.nets.run_folder import Log
 from majorcert.nets.sources import cifar10
-from majorcert.nets.train import _Log
 from majorcert.reports.artifact import describe
 from majorcert.reports.casestudy import CaseStudy
 
@@ -77,7 +77,7 @@ def test_a_log_is_not_written_through_a_link(tmp_path: Path) -> None:
     secret.write_text("mine\nand mine\n")
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "log.jsonl").symlink_to(secret)
-    log = _Log(tmp_path / "run" / "log.jsonl", 0, writes=True)
+    log = Log(tmp_path / "run", 0, writes=True)
     log.add(seconds=1.0, images=5, loss=0.5)
     assert secret.read_text() == "mine\nand mine\n"
     assert json.loads((tmp_path / "run" / "log.jsonl").read_text())["loss"] == 0.5

@@ -305,4 +305,4 @@ def test_recorded_ballots_are_those_of_the_api(tmp_path: Path) -> None:
     found.vote(data, tmp_path / "e.zarr", chunk=5)
     recorded, direct = mc.Ballots.load(tmp_path / "e.zarr"), found.ballots(data.images)
     np.testing.assert_array_equal(recorded.labels, direct.labels)
-    assert {**direct.provenance, "dataset": "zoo", "split": "test"} == recorded.provenance
+    assert {**direct.provenance, "dataset": "zoo", "split": "test", "split_size": 12} == recorded.provenance

@@ -10,7 +10,7 @@ from torch import nn
 
 from majorcert.errors import ModelError
 from majorcert.nets.folded import folded
-from majorcert.nets.models import ModelConfig, average, build, small
+from majorcert.nets.models import ModelConfig, average, build, n_weights, small
 from majorcert.nets.resnet import resnet
 
 TINY = ModelConfig("resnet", 5, 3, width=4, blocks=(1, 1), strides=(1, 2))
@@ -139,7 +139,7 @@ def test_senseless_configurations_are_refused(config: ModelConfig, message: str)
         ({"name": "small"}, "cannot read the model configuration"),
         ({"name": "small", "in_channels": 1, "n_classes": 2, "depth": 3}, r"unknown fields \['depth'\]"),
         ({"name": "resnet", "in_channels": 1, "n_classes": 2, "blocks": "ab"}, "cannot read the model configuration"),
-        ({"name": "resnet", "in_channels": 1, "n_classes": 2, "members": [1]}, "each of its members, is a JSON object"),
+        ({"name": "resnet", "in_channels": 1, "n_classes": 2, "members": [1]}, "members"),
     ],
 )
 def test_unreadable_configurations_are_refused(raw: dict[str, object], message: str) -> None:
@@ -151,6 +151,36 @@ def test_a_missing_timm_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "timm", None)
     with pytest.raises(ModelError, match=r"timm:vit_tiny needs the timm package .*install majorcert\[timm\]"):
         build(ModelConfig("timm:vit_tiny", 3, 10))
+
+
+@pytest.mark.parametrize("name", ["local-dir:/etc", "hf-hub:who/what", "../x", "/x", "a b", "", "http://x/y"])
+def test_names_from_files_never_become_paths_or_requests(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    stand_in = ModuleType("timm")
+    monkeypatch.setattr(stand_in, "create_model", lambda *args, **options: pytest.fail("timm was asked"), raising=False)
+    monkeypatch.setitem(sys.modules, "timm", stand_in)
+    with pytest.raises(ModelError, match="plain name of an architecture"):
+        build(ModelConfig(f"timm:{name}", 3, 10))
+
+
+def test_networks_of_timm_are_counted_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    def create_model(name: str, **options: object) -> nn.Module:
+        if name == "shy":  # as some of timm, it looks at a number that has no memory
+            torch.zeros(1).item()
+        return nn.Linear(10**6, 10**6)
+
+    stand_in = ModuleType("timm")
+    monkeypatch.setattr(stand_in, "create_model", create_model, raising=False)
+    monkeypatch.setitem(sys.modules, "timm", stand_in)
+    assert n_weights(ModelConfig("timm:huge", 3, 10)) == 10**12 + 10**6
+    assert n_weights(ModelConfig("timm:shy", 3, 10)) == 0
+
+
+def test_counting_weights_draws_no_random_numbers() -> None:
+    before = torch.get_rng_state()
+    assert n_weights(TINY) == sum(weight.numel() for weight in build(TINY).parameters())
+    torch.set_rng_state(before)
+    n_weights(ModelConfig("resnet", 5, 3, width=10**6))
+    assert torch.equal(torch.get_rng_state(), before)
 
 
 def test_timm_is_asked_for_the_right_network(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import textwrap
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -18,16 +19,18 @@ from majorcert.core.regions import Columns
 from majorcert.errors import DataError, ModelError
 from majorcert.nets import train as train_module
 from majorcert.nets.augment import N_RANDOM, Augment, gathered, jittered, mixed
-from majorcert.nets.card import Card
+from majorcert.nets.blueprint import Blueprint
 from majorcert.nets.checkpoint import read_tensors, write_tensors
 from majorcert.nets.config import TrainConfig
 from majorcert.nets.data import Dataset
 from majorcert.nets.learner import Learner
 from majorcert.nets.models import ModelConfig
+from majorcert.nets.processes import Processes
 from majorcert.nets.recipes import DIGITS_STRATEGIES, PAPER_STRATEGIES, RECIPES, recipe, strategies_of
-from majorcert.nets.team import Team
+from majorcert.nets.suited import suited_threshold
 from majorcert.nets.train import Progress, TrainResult, train
 from majorcert.nets.views import in_channels
+from majorcert.nets.voter import Voter
 
 CONFIG = TrainConfig(
     strategy=Columns(3),
@@ -104,11 +107,16 @@ def test_training_learns_and_leaves_a_complete_run_directory(tmp_path: Path) -> 
     assert lines[-1]["loss"] < 0.5 * lines[0]["loss"]
     assert lines[-1]["accuracy"] > 0.7
     assert (seen[-1].epoch, seen[-1].step, seen[-1].seconds_left) == (59, 5, 0)
-    card = Card.read(tmp_path)
-    assert card.training["config"] == json.loads(json.dumps(config.to_json()))
-    assert card.training["images_sha256"] == toy().sha256()
-    assert (card.image_size, card.channels, card.class_names, card.threshold) == ((6, 6), 1, ("a", "b", "c"), 0.3)
-    assert card.network(tmp_path)(torch.zeros(2, 3, 6, 3)).shape == (2, 3)
+    blueprint = Blueprint.read(tmp_path)
+    assert blueprint.training["config"] == json.loads(json.dumps(config.to_json()))
+    assert blueprint.training["images_sha256"] == toy().sha256()
+    assert (blueprint.image_size, blueprint.channels, blueprint.class_names, blueprint.threshold) == (
+        (6, 6),
+        1,
+        ("a", "b", "c"),
+        0.3,
+    )
+    assert blueprint.network(tmp_path)(torch.zeros(2, 3, 6, 3)).shape == (2, 3)
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "checkpoint.json",
         "checkpoint.safetensors",
@@ -161,6 +169,7 @@ def test_a_killed_run_continues_from_its_last_checkpoint(uninterrupted: Path, tm
 
 SCRIPT = """
 import sys
+import textwrap
 import time
 import torch
 from test_train import CONFIG, toy
@@ -236,7 +245,7 @@ def test_two_processes_share_every_batch(tmp_path: Path) -> None:
     alone = tmp_path / "alone"
     train(replace(CONFIG, epochs=2), toy(48), alone)
     assert log(run_dir)[0]["loss"] == pytest.approx(log(alone)[0]["loss"], rel=0.1)
-    assert Card.read(run_dir).training == Card.read(alone).training
+    assert Blueprint.read(run_dir).training == Blueprint.read(alone).training
 
 
 def test_a_second_run_never_overwrites_the_first(uninterrupted: Path) -> None:
@@ -299,9 +308,9 @@ def test_a_file_appears_by_renaming_a_complete_one(tmp_path: Path, monkeypatch: 
 
 
 def test_a_tampered_defender_is_refused(uninterrupted: Path, tmp_path: Path) -> None:
-    card = Card.read(uninterrupted)
+    blueprint = Blueprint.read(uninterrupted)
     with pytest.raises(ModelError, match=r"holds no trained defender \(defender.json is missing\)"):
-        Card.read(tmp_path)
+        Blueprint.read(tmp_path)
     raw = json.loads((uninterrupted / "defender.json").read_text())
     for change, message in [
         ({"format": "other"}, "'other' version 1 is not 'majorcert-defender' version 1"),
@@ -312,20 +321,20 @@ def test_a_tampered_defender_is_refused(uninterrupted: Path, tmp_path: Path) -> 
     ]:
         (tmp_path / "defender.json").write_text(json.dumps({**raw, **change}))
         with pytest.raises(ModelError, match=message):
-            Card.read(tmp_path)
+            Blueprint.read(tmp_path)
     content = (uninterrupted / "weights.safetensors").read_bytes()
     for tampered in (content[:-4] + b"\0\0\0\0", content[:-4], b""):
         (tmp_path / "weights.safetensors").write_bytes(tampered)
         with pytest.raises(ModelError, match=r"is not the file that defender.json is about"):
-            card.network(tmp_path)
+            blueprint.network(tmp_path)
     (tmp_path / "weights.safetensors").unlink()
     with pytest.raises(ModelError, match=r"cannot read .*weights.safetensors: No such file"):
-        card.network(tmp_path)
+        blueprint.network(tmp_path)
     (tmp_path / "weights.safetensors").write_bytes(b"no tensors")
     with pytest.raises(ModelError, match=r"do not fit the network"):
-        replace(card, weights_sha256=hashlib.sha256(b"no tensors").hexdigest()).network(tmp_path)
-    other = replace(card.model, width=5)
-    written = replace(card, model=other).write(tmp_path, weights(uninterrupted))
+        replace(blueprint, weights_sha256=hashlib.sha256(b"no tensors").hexdigest()).network(tmp_path)
+    other = replace(blueprint.model, width=5)
+    written = replace(blueprint, model=other).write(tmp_path, weights(uninterrupted))
     with pytest.raises(ModelError, match=r"do not fit the network that defender.json describes"):
         written.network(tmp_path)
 
@@ -335,7 +344,7 @@ def test_the_step_is_nesterov_descent_as_torch_does_it() -> None:
         CONFIG, augment=Augment(), label_smoothing=0.0, ema_decay=0.0, model=replace(CONFIG.model, dropout=0.0)
     )
     dataset = toy(8)
-    learner, expected = (Learner(config, dataset, Team("cpu")) for _ in range(2))
+    learner, expected = (Learner(config, dataset, Processes("cpu")) for _ in range(2))
     optimiser = torch.optim.SGD(expected.weights, lr=0.05, momentum=0.9, weight_decay=5e-4, nesterov=True)
     expected._descend = lambda: (optimiser.step(), optimiser.zero_grad())  # type: ignore[assignment,method-assign,return-value]
     for each in (learner, expected):
@@ -351,7 +360,7 @@ def test_the_step_is_nesterov_descent_as_torch_does_it() -> None:
 @pytest.mark.parametrize("precision", ["float32", "bf16"])
 def test_a_recorded_step_on_cuda_is_the_step_itself(precision: str) -> None:
     config = replace(CONFIG, precision=precision, model=replace(CONFIG.model, dropout=0.0))  # type: ignore[arg-type]
-    plain, recorded = (Learner(config, toy(), Team("cuda")) for _ in range(2))
+    plain, recorded = (Learner(config, toy(), Processes("cuda")) for _ in range(2))
     advance = recorded.recorded()
     for name, tensor in plain.state().items():
         assert torch.equal(tensor, recorded.state()[name]), name
@@ -380,7 +389,7 @@ def test_training_on_cuda_records_resumes_and_learns(tmp_path: Path, monkeypatch
 
 def test_the_artifact_is_the_moving_average(tmp_path: Path) -> None:
     config = replace(CONFIG, ema_decay=0.5)
-    learner = Learner(config, toy(8), Team("cpu"))
+    learner = Learner(config, toy(8), Processes("cpu"))
     name = "0.0.weight"
     average = learner.model.state_dict()[name].clone()
     learner.decay.fill_(0.5)
@@ -390,12 +399,12 @@ def test_the_artifact_is_the_moving_average(tmp_path: Path) -> None:
         average = average * 0.5 + learner.model.state_dict()[name] * 0.5
     torch.testing.assert_close(learner.result()[name], average)
     assert not torch.equal(learner.result()[name], learner.model.state_dict()[name])
-    plain = Learner(replace(CONFIG, ema_decay=0.0), toy(8), Team("cpu"))
+    plain = Learner(replace(CONFIG, ema_decay=0.0), toy(8), Processes("cpu"))
     assert torch.equal(plain.result()[name], plain.model.state_dict()[name])
 
 
 def test_each_image_gets_its_own_ablation(monkeypatch: pytest.MonkeyPatch) -> None:
-    learner = Learner(replace(CONFIG, batch_size=40), toy(), Team("cpu"))
+    learner = Learner(replace(CONFIG, batch_size=40), toy(), Processes("cpu"))
     seen: list[int] = []
     cut = type(learner.cutter).cut
     monkeypatch.setattr(
@@ -443,12 +452,82 @@ def test_senseless_configurations_are_refused(change: dict[str, object], message
         replace(CONFIG, **change)  # type: ignore[arg-type]
 
 
-def test_configurations_survive_json() -> None:
-    assert TrainConfig.from_json(json.loads(json.dumps(CONFIG.to_json()))) == CONFIG
-    with pytest.raises(ModelError, match=r"unknown fields \['colour'\]"):
-        TrainConfig.from_json({"colour": 1})
-    with pytest.raises(ModelError, match="cannot read the training configuration: it has no 'strategy'"):
-        TrainConfig.from_json({})
+def test_a_second_run_into_the_same_new_folder_is_refused(tmp_path: Path) -> None:
+    """The first has written nothing yet by which it could be known."""
+    refused: list[str] = []
+
+    def meanwhile(progress: Progress) -> None:
+        for resume in (False, True):
+            with pytest.raises(ModelError, match="another run is being trained there") as caught:
+                train(replace(CONFIG, seed=1), toy(), tmp_path / "run", resume=resume)
+            refused.append(str(caught.value))
+
+    train(CONFIG, toy(), tmp_path / "run", progress=meanwhile)
+    assert refused
+    train(CONFIG, toy(), tmp_path / "alone")
+    assert_same_run(tmp_path / "run", tmp_path / "alone")
+    with pytest.raises(ModelError, match="already holds a run"):
+        train(CONFIG, toy(), tmp_path / "run")
+
+
+def test_a_killed_run_does_not_keep_its_folder(tmp_path: Path) -> None:
+    script = textwrap.dedent("""
+        import os, signal, sys
+        sys.path.insert(0, sys.argv[1])
+        import test_train as t
+        def kill(progress):
+            if progress.epoch == 2:
+                os.kill(os.getpid(), signal.SIGKILL)
+        t.train(t.CONFIG, t.toy(), sys.argv[2], checkpoint_every=1, progress=kill)
+    """)
+    here = str(Path(__file__).parent)
+    environment = {**os.environ, "PYTHONPATH": str(Path(mc.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
+    killed = subprocess.run([sys.executable, "-c", script, here, tmp_path / "run"], env=environment, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert train(CONFIG, toy(), tmp_path / "run", resume=True).finished
+    train(CONFIG, toy(), tmp_path / "alone")
+    assert_same_run(tmp_path / "run", tmp_path / "alone")
+
+
+@pytest.mark.parametrize("share", [0.15, 0.55])
+def test_a_suited_threshold_is_one_that_the_truth_passes_and_others_do_not(share: float) -> None:
+    """Of ten classes the truth has `share` in every view and another one a little less: only between them is a lead."""
+    views = torch.tensor([[share, share - 0.1, *[(1.1 - 2 * share) / 8] * 8]]).clamp(min=1e-4)
+
+    def network(views_of: torch.Tensor) -> torch.Tensor:
+        return views.log().expand(len(views_of), -1)
+
+    voter = Voter.of(network, Columns(3), "crop", None, image_size=(6, 6), channels=1)
+    images = torch.zeros(40, 1, 6, 6, dtype=torch.uint8)
+    data = Dataset(images, torch.zeros(40, dtype=torch.int64), tuple("abcdefghij"), "toy", "val")
+    chosen = suited_threshold(voter, data, n_views=100)
+    scores = network(images).softmax(dim=1)[0]
+    assert scores[1:].max() < chosen <= scores[0]
+
+
+def test_the_threshold_is_chosen_by_validation_images_and_recorded(tmp_path: Path) -> None:
+    validation = replace(toy(), split="val")
+    config = replace(CONFIG, epochs=20)
+    train(config, toy(), tmp_path / "chosen", validation=validation)
+    chosen = Blueprint.read(tmp_path / "chosen")
+    assert chosen.training["threshold_chosen_by"]["split"] == "val"
+    assert chosen.training["threshold_chosen_by"]["images_sha256"] == validation.sha256()
+    defender = mc.Defender.load(tmp_path / "chosen")
+    assert defender.threshold == chosen.threshold
+    expected = suited_threshold(replace(defender.voter, threshold=None), validation, n_views=43)
+    assert chosen.threshold == expected
+    train(replace(config, threshold=0.45), toy(), tmp_path / "given", validation=validation)
+    assert Blueprint.read(tmp_path / "given").threshold == 0.45
+    assert "threshold_chosen_by" not in Blueprint.read(tmp_path / "given").training
+
+
+def test_a_narrow_network_of_long_views_trains_on_a_cpu(tmp_path: Path) -> None:
+    """This ended the process: torch's backward pass of a narrow 1x1 convolution with a stride, channels last."""
+    images = torch.zeros(4, 3, 224, 224, dtype=torch.uint8)
+    data = Dataset(images, torch.arange(4) % 2, ("a", "b"), "tall", "train")
+    base = recipe("best", "columns:5", 3, 2)
+    config = replace(base, model=replace(base.model, width=8), epochs=1, batch_size=4)
+    assert train(config, data, tmp_path).finished
 
 
 def test_data_that_cannot_be_trained_on_is_refused(tmp_path: Path) -> None:
@@ -481,7 +560,7 @@ def test_recipes_fit_their_data() -> None:
             config = recipe(name, spec, channels, 10)
             assert str(config.strategy) == spec
             assert config.model.in_channels == in_channels(config.view, channels)
-            assert TrainConfig.from_json(json.loads(json.dumps(config.to_json()))) == config
+            assert json.loads(json.dumps(config.to_json()))["strategy"] == spec
     assert not RECIPES["digits"](Columns(2)).augment.flip
     with pytest.raises(ModelError, match="no recipe 'worst'; use one of best, digits, paper"):
         recipe("worst", "rows:4", 3, 10)

@@ -16,7 +16,7 @@ from majorcert.defences.scores import Scores
 from majorcert.errors import MajorcertError
 from majorcert.files.truth import read_truth, write_truth
 from majorcert.files.writer import EvidenceWriter
-from majorcert.nets.card import Card
+from majorcert.nets.blueprint import Blueprint
 from majorcert.nets.checkpoint import Checkpoint
 from majorcert.nets.data import load as load_data
 from majorcert.nets.defender import Ensemble
@@ -109,8 +109,8 @@ def load_truth(folder: Path) -> None:
 def make_ensemble(folder: Path) -> None:
     model = ModelConfig("resnet", 3, N_CLASSES, width=2, blocks=(1,), strides=(1,))
     for name, config in (("a", model), ("b", ModelConfig("average", 3, N_CLASSES, members=(model, model)))):
-        card = Card(mc.strategy("columns:2"), "crop", 0.3, SIZE, 1, tuple("abcde"), config)
-        card.write(folder / name, build(config).state_dict())
+        blueprint = Blueprint(mc.strategy("columns:2"), "crop", 0.3, SIZE, 1, tuple("abcde"), config)
+        blueprint.write(folder / name, build(config).state_dict())
     write_members(folder, ["a", "b"])
 
 

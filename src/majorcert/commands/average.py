@@ -28,10 +28,10 @@ def average(
     """
     from majorcert.nets.averaging import averaged
 
-    cards = averaged(runs, out, mirrored=mirror, threshold=threshold)
+    blueprints = averaged(runs, out, mirrored=mirror, threshold=threshold)
     what = f"the average of {len(runs)} networks" if len(runs) > 1 else "the network"
     also = ", every view also seen in a mirror" if mirror else ""
-    for card in cards:
-        remark(f"{card.strategy}: {what}{also}, in {out}")
+    for blueprint in blueprints:
+        remark(f"{blueprint.strategy}: {what}{also}, in {out}")
     if json:
-        say_json({"out": str(out), "strategies": [str(card.strategy) for card in cards], "networks": len(runs)})
+        say_json({"out": str(out), "strategies": [str(blueprint.strategy) for blueprint in blueprints], "networks": len(runs)})

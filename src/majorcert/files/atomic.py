@@ -67,7 +67,7 @@ def _clear_leftovers(target: Path) -> None:
     ours = re.compile(rf"\.{re.escape(target.name)}\.[a-z0-9_]{{8}}\.partial")
     for folder in [path for path in target.parent.iterdir() if ours.fullmatch(path.name)]:
         with suppress(OSError):
-            if (handle := _hold(folder)) is None:
+            if (handle := hold(folder)) is None:
                 continue
             if os.path.lexists(folder / OLD) and not os.path.lexists(target):
                 (folder / OLD).rename(target)
@@ -95,12 +95,12 @@ def _held_folder(target: Path) -> tuple[Path, int | None]:
     while True:
         folder = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".partial", dir=target.parent))
         with suppress(BlockingIOError, FileNotFoundError):  # another process took it for a leftover before it was held
-            handle = _hold(folder)
+            handle = hold(folder)
             if folder.exists():
                 return folder, handle
 
 
-def _hold(folder: Path) -> int | None:
+def hold(folder: Path) -> int | None:
     """What holds a folder until it is closed or the process ends; None where nothing can be held.
 
     If another process holds it, a BlockingIOError.

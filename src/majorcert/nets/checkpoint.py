@@ -13,7 +13,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from majorcert.errors import ModelError
+from majorcert.errors import ModelError, StoreError
+from majorcert.files.atomic import replacing
 from majorcert.files.untrusted import parse_json, plain_size, reason
 from majorcert.nets.folders import CHECKPOINT
 
@@ -105,17 +106,14 @@ def _fingerprint(header: str, tensors: Mapping[str, Tensor]) -> str:
 
 
 def _write(path: Path, content: bytes) -> None:
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
-        with part.open("wb") as file:
+        with replacing(path) as beside, beside.open("wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        part.replace(path)
-    except OSError as error:
-        raise ModelError(f"cannot write {path}: {error.strerror}; what was there before is untouched") from None
-    finally:
-        part.unlink(missing_ok=True)
+    except StoreError as error:
+        said = reason(error.__cause__ or error)
+        raise ModelError(f"cannot write {path}: {said}; what was there before is untouched") from None
 
 
 def _differing(found: Any, wanted: Any, name: str = "") -> list[str]:

@@ -1,14 +1,11 @@
 """How a defender is trained: every knob in one frozen record that goes to JSON and back."""
 
 import math
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from majorcert.core.regions import Strategy
-from majorcert.core.regions import strategy as read_strategy
 from majorcert.errors import ModelError
-from majorcert.files.untrusted import reason
 from majorcert.nets.augment import Augment
 from majorcert.nets.models import ModelConfig
 from majorcert.nets.views import VIEWS, View
@@ -37,8 +34,8 @@ class TrainConfig:
     augment: Augment = field(default_factory=Augment)
     precision: Literal["bf16", "float32"] = "bf16"
     """Of the network's arithmetic on CUDA; on a CPU it is always float32."""
-    threshold: float | None = 0.3
-    """A score at or over it is a vote; None: the top label alone. Used by the voting, not by the training."""
+    threshold: float | Literal["suited"] | None = "suited"
+    """A score at or over it is a vote; None: the top label alone; "suited": chosen by validation images afterwards."""
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -53,7 +50,9 @@ class TrainConfig:
         for name in ("momentum", "label_smoothing", "ema_decay"):
             if not 0 <= getattr(self, name) < 1:
                 raise ModelError(f"{name} is at least 0 and less than 1, got {getattr(self, name)}")
-        if self.threshold is not None and not 0 < self.threshold <= 1:
+        if isinstance(self.threshold, str) and self.threshold != "suited":
+            raise ModelError(f"the threshold is a number, None or 'suited', got {self.threshold!r}")
+        if isinstance(self.threshold, float | int) and not 0 < self.threshold <= 1:
             raise ModelError(f"the threshold is above 0 and at most 1, or None; got {self.threshold}")
 
     def learning_rate(self, step: int, steps_per_epoch: int) -> float:
@@ -72,22 +71,3 @@ class TrainConfig:
 
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "strategy": str(self.strategy), "model": self.model.to_json()}
-
-    @classmethod
-    def from_json(cls, raw: Mapping[str, Any]) -> "TrainConfig":
-        """Read what `to_json` wrote."""
-        unknown = sorted(set(raw) - {known.name for known in fields(cls)})
-        if unknown:
-            raise ModelError(f"the training configuration has unknown fields {unknown}; is it from a newer version?")
-        try:
-            return cls(
-                **{
-                    **raw,
-                    "strategy": read_strategy(raw["strategy"]),
-                    "model": ModelConfig.from_json(raw["model"]),
-                    "milestones": tuple(raw["milestones"]),
-                    "augment": Augment(**raw["augment"]),
-                }
-            )
-        except (KeyError, TypeError) as error:
-            raise ModelError(f"cannot read the training configuration: {reason(error)}") from None

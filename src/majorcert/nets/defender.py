@@ -26,7 +26,7 @@ from majorcert.core.regions import strategy as read_strategy
 from majorcert.core.threat import ImageSize, Patch
 from majorcert.core.verdict import Verdict
 from majorcert.errors import DataError, ModelError
-from majorcert.nets.card import Card
+from majorcert.nets.blueprint import Blueprint
 from majorcert.nets.data import Dataset
 from majorcert.nets.ensemble_file import member_folders, member_names, resolved, write_members
 from majorcert.nets.images import Images, as_tensor, sha256
@@ -49,7 +49,7 @@ class Defender:
     """any callable from views to logits; a torch module is copied and put in eval mode"""
     voter: Voter
     class_names: tuple[str, ...]
-    card: Card | None
+    blueprint: Blueprint | None
     """what rebuilds the model; without it the defender cannot be saved"""
 
     def __init__(
@@ -85,11 +85,11 @@ class Defender:
         names = tuple(str(name) for name in class_names or range(voter.n_classes))
         if len(names) != voter.n_classes:
             raise ModelError(f"the network tells {voter.n_classes} classes apart, got {len(names)} class names")
-        card = None
+        blueprint = None
         if config is not None:
             facts = (voter.cutter.strategy, view, threshold, voter.cutter.image_size, channels, names, config)
-            card = Card(*facts, training=dict(training or {}))
-        self.__dict__.update(model=model, voter=voter, class_names=names, card=card)
+            blueprint = Blueprint(*facts, training=dict(training or {}))
+        self.__dict__.update(model=model, voter=voter, class_names=names, blueprint=blueprint)
 
     def __repr__(self) -> str:
         height, width = self.image_size
@@ -127,7 +127,7 @@ class Defender:
         """What tells this network from any other: its weights, and how they are put together."""
         return {
             "weights_sha256": self.weights_sha256,
-            "network_sha256": None if self.card is None else self.card.network_sha256,
+            "network_sha256": None if self.blueprint is None else self.blueprint.network_sha256,
         }
 
     def facts(self) -> dict[str, Any]:
@@ -206,7 +206,7 @@ class Defender:
         Args:
             half: store the weights as float16, in half the space; they are loaded as float32 again.
         """
-        if self.card is None or not isinstance(self.model, nn.Module):
+        if self.blueprint is None or not isinstance(self.model, nn.Module):
             raise ModelError(
                 "a defender is saved with the ModelConfig that its network was built from: pass config=..."
             )
@@ -215,7 +215,7 @@ class Defender:
             weights = {
                 name: tensor.half() if tensor.is_floating_point() else tensor for name, tensor in weights.items()
             }
-        self.card.write(Path(folder), weights)
+        self.blueprint.write(Path(folder), weights)
 
     @classmethod
     def load(
@@ -228,23 +228,23 @@ class Defender:
         compiled: bool = False,
     ) -> "Defender":
         """The defender that `save` or `majorcert train` wrote; damaged or foreign files are refused."""
-        card = Card.read(Path(folder))
+        blueprint = Blueprint.read(Path(folder))
         defender = cls(
-            card.network(Path(folder)),
-            card.strategy,
-            card.view,
-            card.threshold,
-            image_size=card.image_size,
-            channels=card.channels,
-            class_names=card.class_names,
-            config=card.model,
-            training=card.training,
+            blueprint.network(Path(folder)),
+            blueprint.strategy,
+            blueprint.view,
+            blueprint.threshold,
+            image_size=blueprint.image_size,
+            channels=blueprint.channels,
+            class_names=blueprint.class_names,
+            config=blueprint.model,
+            training=blueprint.training,
             device=device,
             precision=precision,
             batch_size=batch_size,
             compiled=compiled,
         )
-        defender.__dict__["weights_sha256"] = card.weights_sha256
+        defender.__dict__["weights_sha256"] = blueprint.weights_sha256
         return defender
 
 

@@ -8,7 +8,7 @@ from majorcert.core.regions import Strategy
 from majorcert.errors import ModelError
 from majorcert.files.untrusted import read_json, reason
 from majorcert.nets.checkpoint import write_json
-from majorcert.nets.folders import CARD, ENSEMBLE
+from majorcert.nets.folders import DEFENDER, ENSEMBLE
 
 FORMAT = "majorcert-ensemble"
 MAX_MEMBERS = 1000
@@ -31,7 +31,7 @@ def write_members(folder: Path, names: Sequence[str]) -> None:
 
 def member_folders(folder: Path) -> list[Path]:
     """The folders of the members of an ensemble; a folder that holds one defender is an ensemble of one."""
-    if not (folder / ENSEMBLE).is_file() and (folder / CARD).is_file():
+    if not (folder / ENSEMBLE).is_file() and (folder / DEFENDER).is_file():
         return [folder]
     try:
         raw = read_json(folder / ENSEMBLE)
@@ -43,7 +43,9 @@ def member_folders(folder: Path) -> list[Path]:
         if not names or any(Path(name).name != name or name in ("", ".", "..") for name in names):
             raise ValueError(f"members are names of sub-folders, got {names}")
     except (FileNotFoundError, NotADirectoryError):
-        raise ModelError(f"{folder} holds neither an ensemble ({ENSEMBLE}) nor a trained defender ({CARD})") from None
+        raise ModelError(
+            f"{folder} holds neither an ensemble ({ENSEMBLE}) nor a trained defender ({DEFENDER})"
+        ) from None
     except (OSError, KeyError, TypeError, ValueError) as error:
         raise ModelError(f"cannot read {folder / ENSEMBLE} as an ensemble: {reason(error)}") from None
     return [folder / name for name in names]

@@ -5,7 +5,7 @@ from pathlib import Path
 from majorcert.errors import ModelError
 
 WEIGHTS = "weights.safetensors"
-CARD = "defender.json"
+DEFENDER = "defender.json"
 """A folder with it holds a trained defender."""
 CHECKPOINT = "checkpoint.safetensors"
 """A folder with it holds a training run, perhaps an unfinished one."""
@@ -15,7 +15,7 @@ ENSEMBLE = "ensemble.json"
 
 def check_free(folder: Path) -> None:
     """Refuse a folder that holds networks already."""
-    if any((folder / name).exists() for name in (CHECKPOINT, CARD, ENSEMBLE)):
+    if any((folder / name).exists() for name in (CHECKPOINT, DEFENDER, ENSEMBLE)):
         raise ModelError(
             f"{folder} already holds a run or an ensemble; use another folder (`train --resume` goes on with a run)"
         )

@@ -1,18 +1,30 @@
 """One training step, from a list of image numbers to new weights, that a CUDA graph can record and replay."""
 
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812 (the name that every user of torch knows)
 
-from majorcert.errors import DataError
+from majorcert.errors import DataError, ModelError
+from majorcert.files.untrusted import reason
 from majorcert.nets.augment import N_RANDOM, gathered, jittered, mixed
+from majorcert.nets.checkpoint import Checkpoint
 from majorcert.nets.config import TrainConfig
 from majorcert.nets.data import Dataset
 from majorcert.nets.models import build
-from majorcert.nets.team import Team
+from majorcert.nets.processes import Processes
 from majorcert.nets.views import Cutter, to_unit
+
+
+class Position(NamedTuple):
+    """Epochs done, steps done in the one after them, and the seconds that these took."""
+
+    epoch: int
+    step: int
+    seconds: float
 
 
 class Learner:
@@ -23,19 +35,21 @@ class Learner:
     the random numbers of the whole batch and uses its own part: all hold the same random state.
     """
 
-    def __init__(self, config: TrainConfig, dataset: Dataset, team: Team, *, compiled: bool = False) -> None:
+    def __init__(self, config: TrainConfig, dataset: Dataset, processes: Processes, *, compiled: bool = False) -> None:
         if dataset.labels is None:
             raise DataError(f"{dataset.name}: images without labels cannot be trained on")
-        self.config, self.team, device = config, team, team.device
+        self.config, self.processes, device = config, processes, processes.device
         self.images, self.labels = dataset.images.to(device), dataset.labels.to(device)
         self.cutter = Cutter.of(config.strategy, config.view, dataset.image_size, device)
         torch.manual_seed(config.seed)
-        self.model: nn.Module = build(config.model).to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
-        self.network: Callable[[Tensor], Tensor] = team.wrap(self.model)
+        self.model = build(config.model)
+        self.layout = _layout(self.model, device)
+        self.model.to(device, memory_format=self.layout)  # type: ignore[call-overload]
+        self.network: Callable[[Tensor], Tensor] = processes.wrap(self.model)
         if compiled:
             self.network = torch.compile(self.network)
         self.generator = torch.Generator(device).manual_seed(config.seed)
-        self.weights = list(self.model.parameters())
+        self.weights: list[Tensor] = list(self.model.parameters())
         self.velocity = [torch.zeros_like(weight) for weight in self.weights]
         self.averaged = [tensor for tensor in self.model.state_dict().values() if tensor.is_floating_point()]
         self.average = [tensor.clone() for tensor in self.averaged] if config.ema_decay else []
@@ -44,9 +58,15 @@ class Learner:
         self.sums = torch.zeros(3, dtype=torch.float64, device=device)
         """Loss, right answers and images since the epoch began, in this process."""
 
+    def prepare(self, batch: Tensor, step: int, steps_per_epoch: int) -> None:
+        """What the next step is about: its images, and what follows from its number, counted over all epochs."""
+        self.batch.copy_(batch)
+        self.lr.fill_(self.config.learning_rate(step, steps_per_epoch))
+        self.decay.fill_(self.config.average_decay(step))
+
     def step(self) -> None:
         """Learn from the images `batch`: augment, hide, classify, follow the gradient, average."""
-        config, share = self.config, self.team.share
+        config, share = self.config, self.processes.share
         random = torch.rand(len(self.batch), N_RANDOM + 2, generator=self.generator, device=self.batch.device)
         index, random = share(self.batch), share(random)
         images = to_unit(gathered(self.images, index, config.augment, random))
@@ -57,7 +77,7 @@ class Learner:
             images = mixed(images, mixing)
         n_ablations = self.cutter.n_ablations
         ablations = (random[:, N_RANDOM + 1] * n_ablations).long().clamp(max=n_ablations - 1)
-        views = self.cutter.cut(images, ablations)
+        views = self.cutter.cut(images, ablations).contiguous(memory_format=self.layout)
 
         with torch.autocast("cuda", torch.bfloat16, enabled=views.is_cuda and config.precision == "bf16"):
             logits = self.network(views)
@@ -106,6 +126,25 @@ class Learner:
             self.step()
         return graph.replay
 
+    def figures(self, step: int, steps_per_epoch: int) -> dict[str, Any]:
+        """What the log says of an epoch that ended with this step; the sums begin anew."""
+        loss, right, seen = self.processes.total(self.sums).tolist()
+        self.sums.zero_()
+        rate = self.config.learning_rate(step, steps_per_epoch)
+        return {"loss": loss / seen, "accuracy": right / seen, "lr": rate, "images": int(seen)}
+
+    def resumed(self, found: Checkpoint | None, run_dir: Path) -> "Position":
+        """Where the run is: at the beginning, or where the checkpoint was written, with everything as it was then."""
+        if found is None:
+            return Position(0, 0, 0.0)
+        try:
+            self.restore(found.tensors)
+        except (KeyError, RuntimeError, TypeError) as error:
+            raise ModelError(f"the checkpoint in {run_dir} is of another network: {reason(error)}") from None
+        if not self.processes.leads:
+            self.sums.zero_()  # the checkpoint has the sums of all, and they are counted once
+        return Position(found.epoch, found.step, found.seconds)
+
     def state(self) -> dict[str, Tensor]:
         """Everything that a step changes, by name."""
         names = [name for name, _ in self.model.named_parameters()]
@@ -131,7 +170,7 @@ class Learner:
 
     def _device_random(self) -> torch.Generator:
         """The generator that dropout draws from."""
-        device = self.team.device
+        device = self.processes.device
         return torch.cuda.default_generators[device.index] if device.type == "cuda" else torch.default_generator
 
     def result(self) -> dict[str, Tensor]:
@@ -139,3 +178,14 @@ class Learner:
         state = self.state()
         weights = {name: state[f"weights/{name}"] for name in self.model.state_dict()}
         return {name: state.get(f"average/{name}", tensor) for name, tensor in weights.items()}
+
+
+def _layout(model: nn.Module, device: torch.device) -> torch.memory_format:
+    """The order in memory that is fastest; but on a CPU not where torch's backward pass would end the process.
+
+    That happens to narrow 1x1 convolutions with a stride of a long view: 8 channels of 224 rows.
+    """
+    strided = (part for part in model.modules() if isinstance(part, nn.Conv2d) and set(part.stride) != {1})
+    if device.type == "cpu" and any(part.kernel_size == (1, 1) for part in strided):
+        return torch.contiguous_format
+    return torch.channels_last

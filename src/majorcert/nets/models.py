@@ -5,22 +5,27 @@ are (0 to 1, coordinates -1 to 1) and logits come out; the first batch normalisa
 """
 
 import importlib
+import math
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from itertools import pairwise
 from typing import Any
 
+import torch
 from torch import Tensor, nn
+from torch.nn import functional as F  # noqa: N812 (the name that every user of torch knows)
 
 from majorcert.errors import ModelError
-from majorcert.files.untrusted import reason
-from majorcert.nets.mean import Average, Mirror
-from majorcert.nets.resnet import Stride, n_resnet_weights, resnet
+from majorcert.files.untrusted import reason, typed
+from majorcert.nets.resnet import Stride, resnet
 from majorcert.nets.views import VIEWS, View
 
 MAX_BLOCKS = 1000
 MAX_PASSES = 1000
 """Of plain networks for one view: mirrors in mirrors double them."""
+PLAIN_NAME = re.compile(r"[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*")
+"""Of an architecture; by others, such as "local-dir:/path" and "hf-hub:who/what", timm reads files or the network."""
 MIRRORS = tuple(f"mirror:{view}" for view in VIEWS)
 
 
@@ -42,24 +47,23 @@ class ModelConfig:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, raw: Mapping[str, Any]) -> "ModelConfig":
+    def from_json(cls, raw: Any) -> "ModelConfig":
         """Read what `to_json` wrote; an unknown or missing field is refused."""
-        if not isinstance(raw, Mapping):
-            raise ModelError("the model configuration, and each of its members, is a JSON object")
-        unknown = sorted(set(raw) - {field.name for field in fields(cls)})
-        if unknown:
-            raise ModelError(f"the model configuration has unknown fields {unknown}; is it from a newer version?")
         try:
-            return cls(
-                **{
-                    **raw,
-                    "blocks": tuple(int(n) for n in raw.get("blocks", (2, 2, 2, 2))),
-                    "strides": tuple(_stride(stride) for stride in raw.get("strides", (1, 2, 2, 2))),
-                    "members": tuple(cls.from_json(member) for member in raw.get("members", ())),
-                }
-            )
-        except (TypeError, ValueError, OverflowError) as error:
+            _check_known(raw)
+            return typed(raw, cls)
+        except ValueError as error:
             raise ModelError(f"cannot read the model configuration: {reason(error)}") from None
+
+
+def _check_known(raw: Any) -> None:
+    """A field that is not known says something that would be ignored."""
+    if isinstance(raw, Mapping):
+        unknown = sorted(set(raw) - {field.name for field in fields(ModelConfig)})
+        if unknown:
+            raise ValueError(f"it has unknown fields {unknown}; is it from a newer version?")
+        for member in raw.get("members") or ():
+            _check_known(member)
 
 
 def check(config: ModelConfig) -> None:
@@ -67,8 +71,8 @@ def check(config: ModelConfig) -> None:
     numbers = (config.in_channels, config.n_classes, config.width)
     if any(not isinstance(number, int) or number < 1 for number in numbers):
         raise ModelError(f"in_channels, n_classes and width are whole numbers of at least 1, got {numbers}")
-    if not isinstance(config.name, str) or not isinstance(config.dropout, float | int) or not 0 <= config.dropout < 1:
-        raise ModelError(f"a model has a name and a dropout from 0 to 1, got {config.name!r} and {config.dropout!r}")
+    if not 0 <= config.dropout < 1:
+        raise ModelError(f"a dropout is from 0 to 1, got {config.dropout}")
     if sum(config.blocks) > MAX_BLOCKS or len(config.members) > MAX_BLOCKS:
         raise ModelError(f"a network has at most {MAX_BLOCKS} blocks, and an average as many members")
     for member in config.members:
@@ -114,18 +118,14 @@ def mirrors_in(config: ModelConfig) -> set[str]:
 
 
 def n_weights(config: ModelConfig) -> int:
-    """How many numbers the network learns, counted without building it; 0 where only timm knows."""
-    if config.name in ("average", *MIRRORS):
-        return sum(n_weights(member) for member in config.members)
-    if config.name == "small":
-        widths = [config.in_channels, config.width, config.width, 2 * config.width, 2 * config.width]
-        body = sum(9 * n_in * n_out + 2 * n_out for n_in, n_out in pairwise(widths))
-        return body + (widths[-1] + 1) * config.n_classes
-    if config.name == "resnet":
-        return n_resnet_weights(
-            config.in_channels, config.n_classes, config.width, config.blocks, config.stem, config.strides
-        )
-    return 0
+    """How many numbers the network learns; it is built without memory for them."""
+    try:
+        with torch.device("meta"):
+            return sum(weight.numel() for weight in build(config).parameters())
+    except ModelError:
+        if config.name.startswith("timm:"):
+            return 0  # some of timm cannot be built so; but nothing in a configuration can make them larger
+        raise
 
 
 def check_weights(config: ModelConfig, weights: Mapping[str, Tensor]) -> None:
@@ -143,6 +143,45 @@ def small(in_channels: int, n_classes: int, width: int = 32) -> nn.Module:
     for n_in, n_out in pairwise(widths):
         layers += [nn.Conv2d(n_in, n_out, 3, padding=1, bias=False), nn.BatchNorm2d(n_out), nn.ReLU(inplace=True)]
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(2 * width, n_classes))
+
+
+class Average(nn.Module):
+    """Several networks as one: the softmax of its output is the mean of the members' probabilities."""
+
+    def __init__(self, members: list[nn.Module]) -> None:
+        super().__init__()
+        self.members = nn.ModuleList(members)
+
+    def forward(self, views: Tensor) -> Tensor:
+        return log_mean([member(views) for member in self.members])
+
+
+class Mirror(nn.Module):
+    """A network that looks at each view twice, the second time left to right, and takes the mean of both.
+
+    What it sees then is the very view of the mirrored image: in a crop the columns count from the other side.
+    """
+
+    def __init__(self, network: nn.Module, *, crop: bool) -> None:
+        super().__init__()
+        self.members = nn.ModuleList([network])
+        self.crop = crop
+
+    def forward(self, views: Tensor) -> Tensor:
+        network = self.members[0]
+        return log_mean([network(views), network(mirrored(views, crop=self.crop))])
+
+
+def mirrored(views: Tensor, *, crop: bool) -> Tensor:
+    """The views of the mirrored images. The last channel of a crop is the column, from -1 to 1."""
+    flipped = views.flip(3)
+    return torch.cat([flipped[:, :-1], -flipped[:, -1:]], dim=1) if crop else flipped
+
+
+def log_mean(logits: list[Tensor]) -> Tensor:
+    """Logits whose softmax is the mean of the softmax of each."""
+    each = torch.stack([F.log_softmax(one.float(), dim=1) for one in logits])
+    return each.logsumexp(dim=0) - math.log(len(logits))
 
 
 def average(members: tuple[ModelConfig, ...]) -> ModelConfig:
@@ -174,6 +213,8 @@ def _checked_members(config: ModelConfig) -> tuple[ModelConfig, ...]:
 
 def _timm(config: ModelConfig) -> nn.Module:
     name = config.name.removeprefix("timm:")
+    if not PLAIN_NAME.fullmatch(name):
+        raise ModelError(f"'timm:' is followed by the plain name of an architecture of timm's, got {name[:80]!r}")
     try:
         timm = importlib.import_module("timm")
     except (ImportError, RuntimeError) as error:  # a torchvision of another build raises RuntimeError
@@ -187,10 +228,3 @@ def _timm(config: ModelConfig) -> nn.Module:
     if not isinstance(model, nn.Module):
         raise ModelError(f"timm returned no network for {name!r}")
     return model
-
-
-def _stride(raw: Any) -> Stride:
-    if isinstance(raw, int):
-        return raw
-    down, across = raw
-    return int(down), int(across)

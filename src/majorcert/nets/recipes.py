@@ -41,6 +41,7 @@ def paper(cut: Strategy, channels: int = 3, n_classes: int = 10) -> TrainConfig:
         batch_size=128,
         lr=0.1,
         milestones=(150, 250, 350),
+        threshold=0.3,
         augment=Augment(shift=4, fill="zero", flip=True),
     )
 

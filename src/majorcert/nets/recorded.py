@@ -6,7 +6,7 @@ from typing import Any
 
 from majorcert.core.reach import Evidence
 from majorcert.errors import EvidenceError
-from majorcert.nets.card import Card
+from majorcert.nets.blueprint import Blueprint
 from majorcert.nets.data import Dataset, load
 from majorcert.nets.defender import Defender
 from majorcert.nets.ensemble_file import member_folders, resolved
@@ -42,12 +42,12 @@ def recorded_images(spec: str, evidence: Evidence, *, split: str | None = None, 
 
 def _paired(folders: Sequence[Path], evidence: Sequence[Evidence]) -> list[Path]:
     """The folders in the order of the evidence: by the fingerprint of the weights, then by strategy, then as given."""
-    rules: list[Callable[[Card, Evidence], bool]] = [
-        lambda card, each: card.weights_sha256 == each.provenance.get("weights_sha256"),
-        lambda card, each: str(card.strategy) == each.provenance.get("strategy"),
-        lambda card, each: True,
+    rules: list[Callable[[Blueprint, Evidence], bool]] = [
+        lambda blueprint, each: blueprint.weights_sha256 == each.provenance.get("weights_sha256"),
+        lambda blueprint, each: str(blueprint.strategy) == each.provenance.get("strategy"),
+        lambda blueprint, each: True,
     ]
-    left, found = [(folder, Card.read(folder)) for folder in folders], dict[int, Path]()
+    left, found = [(folder, Blueprint.read(folder)) for folder in folders], dict[int, Path]()
     for fits in rules:
         for place, each in enumerate(evidence):
             fitting = [pair for pair in left if place not in found and fits(pair[1], each)]

@@ -49,21 +49,6 @@ def resnet(
     return network
 
 
-def n_resnet_weights(
-    in_channels: int, n_classes: int, width: int, blocks: tuple[int, ...], stem: str, strides: tuple[Stride, ...]
-) -> int:
-    """How many numbers the network of `resnet` learns."""
-    total, n_in = in_channels * width * (49 if stem == "7x7" else 9) + 2 * width, width
-    for stage, (n_blocks, stride) in enumerate(zip(blocks, strides, strict=False)):
-        n_out = width * 2**stage
-        for block in range(n_blocks):
-            total += 9 * n_in * n_out + 9 * n_out * n_out + 4 * n_out
-            if n_in != n_out or (block == 0 and stride not in (1, (1, 1))):
-                total += n_in * n_out + 2 * n_out
-            n_in = n_out
-    return total + (n_in + 1) * n_classes
-
-
 class BasicBlock(nn.Module):
     """Two 3x3 convolutions around a shortcut."""
 

@@ -1,9 +1,9 @@
-"""Train one defender: the whole run on one page."""
+"""Train one defender: what happens, on one page. The step is in `learner`, the run's folder in `run_folder`."""
 
-import json
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +11,17 @@ import torch
 from torch import Tensor
 
 from majorcert.errors import DataError, ModelError
-from majorcert.files.atomic import replacing
-from majorcert.files.untrusted import reason
-from majorcert.nets.card import Card
+from majorcert.nets.blueprint import Blueprint
 from majorcert.nets.checkpoint import Checkpoint
 from majorcert.nets.config import TrainConfig
 from majorcert.nets.data import Dataset
-from majorcert.nets.folders import check_free, make_folder
 from majorcert.nets.interrupt import Interrupt
 from majorcert.nets.learner import Learner
-from majorcert.nets.team import Team
+from majorcert.nets.models import build
+from majorcert.nets.processes import Processes
+from majorcert.nets.run_folder import Log, held
+from majorcert.nets.suited import USUAL, suited_threshold
+from majorcert.nets.voter import Voter
 
 SECONDS_BETWEEN_REPORTS = 0.5
 """A report waits for the GPU, so there are few of them."""
@@ -55,6 +56,7 @@ def train(
     run_dir: Path | str,
     device: torch.device | str = "cpu",
     *,
+    validation: Dataset | None = None,
     resume: bool = False,
     compile: bool = False,
     record: bool = True,
@@ -68,108 +70,110 @@ def train(
     as many threads) to bitwise the same weights. Under torchrun the processes share every batch.
 
     Args:
+        validation: images that are not trained on, by which the threshold is chosen if the configuration has none.
         resume: continue from the checkpoint in `run_dir`, or begin if there is none.
         compile: compile the network with torch.compile, which takes some seconds first.
         record: on a single CUDA device, replay the step as a CUDA graph.
     """
-    run_dir = Path(run_dir)
-    team = Team(device)
-    about = _about(config, dataset, team)
-    found = Checkpoint.read(run_dir, about) if resume else None
-    if not resume:
-        check_free(run_dir)
+    run_dir, processes = Path(run_dir), Processes(device)
+    about = _about(config, dataset, processes)
     n_steps = max(len(dataset) // config.batch_size, 1)
-
-    forked = [team.device] if team.device.type == "cuda" else []
     with (
-        torch.random.fork_rng(forked),
-        team,
+        torch.random.fork_rng([processes.device] if processes.device.type == "cuda" else []),
+        processes,
         Interrupt() as interrupt,
         torch.backends.cudnn.flags(enabled=True, benchmark=True),
     ):
-        learner = Learner(config, dataset, team, compiled=compile)
-        make_folder(run_dir)
-        first_epoch, first_step, spent = 0, 0, 0.0
-        if found is not None:
-            try:
-                learner.restore(found.tensors)
-            except (KeyError, RuntimeError, TypeError) as error:
-                raise ModelError(f"the checkpoint in {run_dir} is of another network: {reason(error)}") from None
-            first_epoch, first_step, spent = found.epoch, found.step, found.seconds
-            if not team.leads:
-                learner.sums.zero_()  # the checkpoint has the sums of all, and they are counted once
-        log = _Log(run_dir / "log.jsonl", first_epoch, writes=team.leads)
-        recordable = record and team.device.type == "cuda" and team.size == 1
-        advance = learner.recorded() if recordable and first_epoch < config.epochs else learner.step
+        found = Checkpoint.read(run_dir, about) if resume else None
+        learner = Learner(config, dataset, processes, compiled=compile)
+        with held(run_dir, resume=resume) if processes.leads else nullcontext():
+            at = learner.resumed(found, run_dir)
+            log = Log(run_dir, at.epoch, writes=processes.leads)
+            recordable = record and processes.device.type == "cuda" and processes.size == 1
+            advance = learner.recorded() if recordable and at.epoch < config.epochs else learner.step
+            tell = _Teller(progress if processes.leads else None, learner, n_steps)
 
-        def keep(epoch: int, step: int, seconds: float) -> None:
-            tensors = {**learner.state(), "sums": team.total(learner.sums)}
-            if team.leads:
-                Checkpoint(about, epoch, step, seconds, tensors).write(run_dir)
+            def keep(epoch: int, step: int, seconds: float) -> None:
+                tensors = {**learner.state(), "sums": processes.total(learner.sums)}
+                if processes.leads:
+                    Checkpoint(about, epoch, step, seconds, tensors).write(run_dir)
 
-        reported = time.perf_counter()
-        for epoch in range(first_epoch, config.epochs):
-            batches = _shuffled(len(dataset), len(learner.batch), config.seed, epoch).to(team.device)
-            begun = time.perf_counter()
-            for step in range(first_step, n_steps):
-                done = epoch * n_steps + step
-                learner.batch.copy_(batches[step])
-                learner.lr.fill_(config.learning_rate(done, n_steps))
-                learner.decay.fill_(config.average_decay(done))
-                advance()
-                now = time.perf_counter()
-                due = now - reported >= SECONDS_BETWEEN_REPORTS or step + 1 == n_steps
-                if progress is not None and team.leads and due:
-                    loss, right, seen = learner.sums.tolist()
-                    speed = (step + 1 - first_step) / (now - begun)
-                    left = (config.epochs * n_steps - done - 1) / speed
-                    where = (epoch, config.epochs, step + 1, n_steps)
-                    progress(Progress(*where, loss / seen, right / seen, speed * len(learner.batch), left))
-                    reported = now
-                if team.any(interrupt.asked):
-                    keep(epoch, step + 1, spent + time.perf_counter() - begun)
-                    return TrainResult(run_dir, finished=False, epochs=epoch)
-            loss, right, seen = team.total(learner.sums).tolist()
-            seconds = spent + time.perf_counter() - begun
-            lr = config.learning_rate((epoch + 1) * n_steps - 1, n_steps)
-            log.add(epoch=epoch + 1, loss=loss / seen, accuracy=right / seen, lr=lr, images=int(seen), seconds=seconds)
-            learner.sums.zero_()
-            first_step, spent = 0, 0.0
-            if (epoch + 1) % checkpoint_every == 0 or epoch + 1 == config.epochs:
-                keep(epoch + 1, 0, 0.0)
-
-        if team.leads:
-            card = Card(
-                strategy=config.strategy,
-                view=config.view,
-                threshold=config.threshold,
-                image_size=dataset.image_size,
-                channels=dataset.channels,
-                class_names=dataset.class_names,
-                model=config.model,
-                training={**about, "epochs_done": config.epochs},
-            )
-            card.write(run_dir, learner.result())
+            first_step, spent = at.step, at.seconds
+            for epoch in range(at.epoch, config.epochs):
+                batches = _shuffled(len(dataset), len(learner.batch), config.seed, epoch).to(processes.device)
+                begun = time.perf_counter()
+                for step in range(first_step, n_steps):
+                    learner.prepare(batches[step], epoch * n_steps + step, n_steps)
+                    advance()
+                    tell.after(epoch, step, (step + 1 - first_step) / (time.perf_counter() - begun))
+                    if processes.any(interrupt.asked):
+                        keep(epoch, step + 1, spent + time.perf_counter() - begun)
+                        return TrainResult(run_dir, finished=False, epochs=epoch)
+                seconds = spent + time.perf_counter() - begun
+                log.add(epoch=epoch + 1, seconds=seconds, **learner.figures((epoch + 1) * n_steps - 1, n_steps))
+                first_step, spent = 0, 0.0
+                if (epoch + 1) % checkpoint_every == 0 or epoch + 1 == config.epochs:
+                    keep(epoch + 1, 0, 0.0)
+            if processes.leads:
+                weights = learner.result()
+                done = _blueprint(config, dataset, {**about, "epochs_done": config.epochs})
+                _suited(done, weights, validation, processes.device).write(run_dir, weights)
     return TrainResult(run_dir, finished=True, epochs=config.epochs)
 
 
-def _about(config: TrainConfig, dataset: Dataset, team: Team) -> dict[str, Any]:
+def _about(config: TrainConfig, dataset: Dataset, processes: Processes) -> dict[str, Any]:
     """What a run is, for its checkpoint and its artifact; refuses what cannot be trained."""
     if dataset.labels is None or dataset.labels.min() == dataset.labels.max():
         raise DataError(f"{dataset.name}: training needs labelled images of at least two classes")
-    if min(config.batch_size, len(dataset)) % team.size:
+    if min(config.batch_size, len(dataset)) % processes.size:
         raise ModelError(
-            f"a batch of {config.batch_size} cannot be shared evenly by {team.size} processes; use a multiple"
+            f"a batch of {config.batch_size} cannot be shared evenly by {processes.size} processes; use a multiple"
         )
-    Card(config.strategy, config.view, None, dataset.image_size, dataset.channels, dataset.class_names, config.model)
+    _blueprint(config, dataset, {})
     return {
         "config": config.to_json(),
         "dataset": dataset.name,
         "split": dataset.split,
         "n_images": len(dataset),
         "images_sha256": dataset.sha256(),
-        "device": team.device.type,
+        "device": processes.device.type,
     }
+
+
+def _blueprint(config: TrainConfig, dataset: Dataset, about: dict[str, Any]) -> Blueprint:
+    return Blueprint(
+        strategy=config.strategy,
+        view=config.view,
+        threshold=USUAL if config.threshold == "suited" else config.threshold,
+        image_size=dataset.image_size,
+        channels=dataset.channels,
+        class_names=dataset.class_names,
+        model=config.model,
+        training=about,
+    )
+
+
+def _suited(
+    blueprint: Blueprint, weights: dict[str, Tensor], validation: Dataset | None, device: torch.device
+) -> Blueprint:
+    """The blueprint with a threshold that suits the validation images, if one is to be chosen and there are any."""
+    if validation is None or blueprint.training["config"]["threshold"] != "suited":
+        return blueprint
+    network = build(blueprint.model)
+    network.load_state_dict(weights)
+    voter = Voter.of(
+        network,
+        blueprint.strategy,
+        blueprint.view,
+        None,
+        image_size=blueprint.image_size,
+        channels=blueprint.channels,
+        config=blueprint.model,
+        device=device,
+    )
+    chosen = suited_threshold(voter, validation, n_views=blueprint.training["n_images"])
+    by = {"dataset": validation.name, "split": validation.split, "images_sha256": validation.sha256()}
+    return replace(blueprint, threshold=chosen, training={**blueprint.training, "threshold_chosen_by": by})
 
 
 def _shuffled(n_images: int, batch_size: int, seed: int, epoch: int) -> Tensor:
@@ -178,21 +182,19 @@ def _shuffled(n_images: int, batch_size: int, seed: int, epoch: int) -> Tensor:
     return order[: n_images - n_images % batch_size].view(-1, batch_size)
 
 
-class _Log:
-    """RUN/log.jsonl, one line per epoch; lines of epochs that a resumed run does again are dropped."""
+class _Teller:
+    """Tells the listener now and then how far a run is."""
 
-    def __init__(self, path: Path, n_epochs: int, *, writes: bool) -> None:
-        self.path, self.writes = path, writes
-        if writes:
-            lines = path.read_bytes().splitlines(keepends=True) if path.is_file() else []
-            with replacing(path) as beside:
-                beside.write_bytes(b"".join(lines[:n_epochs]))
+    def __init__(self, listener: Callable[[Progress], None] | None, learner: Learner, n_steps: int) -> None:
+        self.listener, self.learner, self.n_steps, self.told = listener, learner, n_steps, time.perf_counter()
 
-    def add(self, *, seconds: float, images: int, **figures: float) -> None:
-        if self.writes:
-            line = {**figures, "images_per_second": round(images / seconds), "seconds": round(seconds, 3)}
-            try:
-                with self.path.open("a") as file:
-                    file.write(json.dumps(line) + "\n")
-            except OSError as error:
-                raise ModelError(f"cannot write {self.path}: {error.strerror}; resume later") from None
+    def after(self, epoch: int, step: int, steps_per_second: float) -> None:
+        now, n_epochs = time.perf_counter(), self.learner.config.epochs
+        due = now - self.told >= SECONDS_BETWEEN_REPORTS or step + 1 == self.n_steps
+        if self.listener is None or not due:
+            return
+        loss, right, seen = self.learner.sums.tolist()
+        left = ((n_epochs - epoch) * self.n_steps - step - 1) / steps_per_second
+        where = (epoch, n_epochs, step + 1, self.n_steps)
+        self.listener(Progress(*where, loss / seen, right / seen, steps_per_second * len(self.learner.batch), left))
+        self.told = now

@@ -65,7 +65,7 @@ def load_undefended(run: str | Path, **options: Any) -> Defender:
         "image_size": trained.image_size,
         "channels": trained.channels,
         "class_names": trained.class_names,
-        "config": None if trained.card is None else trained.card.model,
+        "config": None if trained.blueprint is None else trained.blueprint.model,
     }
     plain = Defender(trained.model, trained.strategy, trained.view, None, **about, **options)
     # The fingerprint of the file that it came from, whatever type the weights are stored in.

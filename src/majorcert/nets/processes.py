@@ -11,7 +11,7 @@ from majorcert.errors import ModelError
 from majorcert.nets.device import place_among, set_by_torchrun
 
 
-class Team:
+class Processes:
     """This process's place among those that train together; a context, as the process group must be closed.
 
     torchrun sets RANK, WORLD_SIZE and LOCAL_RANK. Gradients travel by nccl on CUDA and by gloo on CPUs.
@@ -32,7 +32,7 @@ class Team:
         """Whether this process writes the files."""
         return self.rank == 0
 
-    def __enter__(self) -> "Team":
+    def __enter__(self) -> "Processes":
         if self.device.type == "cuda":
             torch.cuda.set_device(self.device)
         if self.size > 1:
@@ -54,7 +54,7 @@ class Team:
         return rows.tensor_split(self.size)[self.rank]
 
     def wrap(self, model: nn.Module) -> nn.Module:
-        """The model with gradients averaged over the team, and the buffers of the first process for all."""
+        """The model with gradients averaged over the processes, and the buffers of the first process for all."""
         if self.size == 1:
             return model
         return DistributedDataParallel(model, device_ids=[self.device] if self.device.type == "cuda" else None)

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +16,9 @@ from majorcert.core.regions import strategy as read_strategy
 from majorcert.core.threat import ImageSize
 from majorcert.errors import MajorcertError, ModelError
 from majorcert.files.chunks import digest
-from majorcert.files.untrusted import read_bytes, read_json, reason
+from majorcert.files.untrusted import read_bytes, read_json, reason, typed
 from majorcert.nets.checkpoint import write_json, write_tensors
-from majorcert.nets.folders import CARD, WEIGHTS, make_folder
+from majorcert.nets.folders import DEFENDER, WEIGHTS, make_folder
 from majorcert.nets.models import ModelConfig, build, check_weights, mirrors_in
 from majorcert.nets.views import VIEWS, View, in_channels
 
@@ -27,7 +27,7 @@ MAX_WEIGHTS_BYTES = 2**35
 
 
 @dataclass(frozen=True)
-class Card:
+class Blueprint:
     """What a defender is: its strategy, view, threshold, network and origin; all but the weights themselves."""
 
     strategy: Strategy
@@ -59,74 +59,75 @@ class Card:
         """Fingerprint of the network's configuration: with that of the weights, it says which function this is."""
         return digest(self.model.to_json())
 
-    def write(self, run_dir: Path, weights: Mapping[str, Tensor]) -> "Card":
-        """Write the weights and the card; returns the card with the weights' fingerprint."""
+    def write(self, run_dir: Path, weights: Mapping[str, Tensor]) -> "Blueprint":
+        """Write the weights and the blueprint; returns the blueprint with the weights' fingerprint."""
         make_folder(run_dir)
-        card = replace(self, weights_sha256=write_tensors(run_dir / WEIGHTS, weights))
+        blueprint = replace(self, weights_sha256=write_tensors(run_dir / WEIGHTS, weights))
         write_json(
-            run_dir / CARD,
-            {
-                "format": FORMAT,
-                "version": 1,
-                "strategy": str(card.strategy),
-                "view": card.view,
-                "threshold": card.threshold,
-                "image_size": card.image_size,
-                "channels": card.channels,
-                "class_names": card.class_names,
-                "model": card.model.to_json(),
-                "weights_sha256": card.weights_sha256,
-                "training": card.training,
-            },
+            run_dir / DEFENDER,
+            {"format": FORMAT, "version": 1, **asdict(blueprint), "strategy": str(blueprint.strategy)},
         )
-        return card
+        return blueprint
 
     @classmethod
-    def read(cls, run_dir: Path) -> "Card":
-        """The card in a run directory."""
-        path = run_dir / CARD
+    def read(cls, run_dir: Path) -> "Blueprint":
+        """The blueprint in a run directory."""
+        path = run_dir / DEFENDER
         try:
             raw = read_json(path)
-            if (raw["format"], raw["version"]) != (FORMAT, 1):
-                raise ModelError(f"format {raw['format']!r} version {raw['version']!r} is not {FORMAT!r} version 1")
-            height, width = raw["image_size"]
-            return cls(
-                strategy=read_strategy(raw["strategy"]),
-                view=raw["view"],
-                threshold=None if raw["threshold"] is None else float(raw["threshold"]),
-                image_size=(int(height), int(width)),
-                channels=int(raw["channels"]),
-                class_names=tuple(str(name) for name in raw["class_names"]),
-                model=ModelConfig.from_json(raw["model"]),
-                weights_sha256=str(raw["weights_sha256"]),
-                training=dict(raw["training"]),
-            )
+            known = typed(raw, _Header)
+            if (known.format, known.version) != (FORMAT, 1):
+                raise ModelError(f"format {known.format!r} version {known.version} is not {FORMAT!r} version 1")
+            facts = typed(raw, _Facts)
+            known_facts = {**asdict(facts), "strategy": read_strategy(facts.strategy)}
+            return cls(**{**known_facts, "model": ModelConfig.from_json(facts.model)})
         except FileNotFoundError:
             raise ModelError(
-                f"{run_dir} holds no trained defender ({CARD} is missing); train it to the end first"
+                f"{run_dir} holds no trained defender ({DEFENDER} is missing); train it to the end first"
             ) from None
-        except (OSError, KeyError, TypeError, ValueError, OverflowError, RecursionError, MajorcertError) as error:
+        except (OSError, ValueError, MajorcertError) as error:
             raise ModelError(f"cannot read {path} as a defender: {reason(error)}") from None
 
     def network(self, run_dir: Path) -> nn.Module:
-        """The network with its weights, in eval mode on the CPU; the weights must be the ones the card is about."""
+        """The network with its weights, in eval mode on the CPU; the weights must be those it is about."""
         path = run_dir / WEIGHTS
         try:
             content = read_bytes(path, MAX_WEIGHTS_BYTES)
         except (OSError, ValueError) as error:
             said = error.strerror if isinstance(error, OSError) else reason(error)
-            raise ModelError(f"cannot read {path}: {said}; it belongs beside {CARD}") from None
+            raise ModelError(f"cannot read {path}: {said}; it belongs beside {DEFENDER}") from None
         if hashlib.sha256(content).hexdigest() != self.weights_sha256:
             raise ModelError(
-                f"{path} is not the file that {CARD} is about (SHA-256 differs); restore it or train again"
+                f"{path} is not the file that {DEFENDER} is about (SHA-256 differs); restore it or train again"
             )
         try:
             weights = load(content)
             check_weights(self.model, weights)
             network = build(self.model)
             network.load_state_dict(weights)
-        except (RuntimeError, KeyError, TypeError, ValueError, SafetensorError, ModelError) as error:
+        except (RuntimeError, KeyError, TypeError, ValueError, OverflowError, SafetensorError, ModelError) as error:
             raise ModelError(
-                f"the weights in {path} do not fit the network that {CARD} describes: {reason(error)}"
+                f"the weights in {path} do not fit the network that {DEFENDER} describes: {reason(error)}"
             ) from None
         return network.eval()
+
+
+@dataclass(frozen=True)
+class _Header:
+    format: str
+    version: int
+
+
+@dataclass(frozen=True)
+class _Facts:
+    """What defender.json says, each of its own kind."""
+
+    strategy: str
+    view: str
+    threshold: float | None
+    image_size: tuple[int, int]
+    channels: int
+    class_names: tuple[str, ...]
+    model: dict[str, Any]
+    weights_sha256: str
+    training: dict[str, Any]

@@ -14,11 +14,10 @@ import majorcert as mc
 from majorcert.commands.app import app
 from majorcert.errors import ModelError
 from majorcert.nets.averaging import averaged
-from majorcert.nets.card import Card
+from majorcert.nets.blueprint import Blueprint
 from majorcert.nets.defender import Defender
 from majorcert.nets.folded import folded
-from majorcert.nets.mean import mirrored
-from majorcert.nets.models import ModelConfig, average, build, check, check_weights, mirror
+from majorcert.nets.models import ModelConfig, average, build, check, check_weights, mirror, mirrored
 from majorcert.nets.views import VIEWS, Cutter, View, in_channels
 
 SIZE = (6, 9)
@@ -112,23 +111,25 @@ def test_members_that_are_not_used_do_not_hide_the_weights_of_a_network() -> Non
 def test_runs_are_averaged_into_one_defender(tmp_path: Path) -> None:
     runs, images = [run(tmp_path / "a", 0), run(tmp_path / "b", 1)], some_images()
     each = [Defender.load(folder) for folder in runs]
-    (card,) = averaged(runs, tmp_path / "both")
+    (blueprint,) = averaged(runs, tmp_path / "both")
     both = Defender.load(tmp_path / "both")
     torch.testing.assert_close(
         torch.from_numpy(both.scores(images)),
         torch.from_numpy((each[0].scores(images) + each[1].scores(images)) / 2),
     )
     assert both.threshold == 0.4
-    assert card.model == average((CONFIG, CONFIG))
-    assert [member["seed"] for member in card.training["members"]] == [0, 1]
-    assert [member["weights_sha256"] for member in card.training["members"]] == [one.weights_sha256 for one in each]
+    assert blueprint.model == average((CONFIG, CONFIG))
+    assert [member["seed"] for member in blueprint.training["members"]] == [0, 1]
+    assert [member["weights_sha256"] for member in blueprint.training["members"]] == [
+        one.weights_sha256 for one in each
+    ]
     averaged(runs, tmp_path / "mirrored", mirrored=True, threshold=0.45)
     again = Defender.load(tmp_path / "mirrored")
     assert again.threshold == 0.45
     # The label of an image and of its mirror image is the same, since every band has its mirror band.
     assert (again.ballots(images).counts() == again.ballots(images.flip(3)).counts()).all()
     assert not (both.scores(images) == both.scores(images.flip(3))).all()
-    assert Card.read(tmp_path / "mirrored").model == mirror(average((CONFIG, CONFIG)), "crop")
+    assert Blueprint.read(tmp_path / "mirrored").model == mirror(average((CONFIG, CONFIG)), "crop")
 
 
 def ensemble(folder: Path, seed: int, specs: tuple[str, ...] = ("columns:3", "rows:2")) -> Path:
@@ -139,8 +140,8 @@ def ensemble(folder: Path, seed: int, specs: tuple[str, ...] = ("columns:3", "ro
 
 def test_ensembles_are_averaged_member_by_member(tmp_path: Path) -> None:
     parts, images = [ensemble(tmp_path / "a", 0), ensemble(tmp_path / "b", 1)], some_images()
-    cards = averaged(parts, tmp_path / "both")
-    assert [str(card.strategy) for card in cards] == ["columns:3", "rows:2"]
+    blueprints = averaged(parts, tmp_path / "both")
+    assert [str(blueprint.strategy) for blueprint in blueprints] == ["columns:3", "rows:2"]
     both, one, other = (mc.Ensemble.load(folder).defenders for folder in (tmp_path / "both", *parts))
     for k in range(2):
         expected = (one[k].scores(images) + other[k].scores(images)) / 2
@@ -204,7 +205,7 @@ def test_the_command_averages(tmp_path: Path) -> None:
     assert said.exit_code == 0
     assert json.loads(said.stdout) == {"out": str(tmp_path / "both"), "strategies": ["columns:3"], "networks": 2}
     assert "columns:3: the average of 2 networks, every view also seen in a mirror, in" in said.stderr
-    assert [Card.read(tmp_path / "both")] == averaged([Path(one) for one in runs], tmp_path / "c", mirrored=True)
+    assert [Blueprint.read(tmp_path / "both")] == averaged([Path(one) for one in runs], tmp_path / "c", mirrored=True)
     refused = CliRunner().invoke(app, ["average", runs[0], "-o", str(tmp_path / "one")])
     assert refused.exit_code == 2
     assert "an average is made of two runs or more" in refused.stderr
