@@ -9,7 +9,7 @@ from stores import opened, voted
 import majorcert as mc
 from majorcert.defences.scores import Scores
 from majorcert.files.kinds import HALF_ONE
-from majorcert.reports.publish import publish
+from majorcert.files.publish import publish
 
 KIND = {"strategy": "columns:1", "image_size": (1, 3)}
 

@@ -11,6 +11,7 @@ import pytest
 import majorcert as mc
 from majorcert.files.evidence import load_evidence, save_evidence
 from majorcert.files.kinds import KINDS, kind_of
+from majorcert.files.publish import publish
 from majorcert.files.store import Store
 from majorcert.files.writer import EvidenceWriter
 
@@ -67,6 +68,13 @@ def test_a_store_gives_back_evidence_of_its_kind(name: str, tmp_path: Path) -> N
     shuffled = evidence[np.array([4, 2, 9])]
     save_evidence(shuffled, tmp_path / "e")
     same(load_evidence(tmp_path / "e"), shuffled)
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_evidence_of_any_kind_is_published(name: str, tmp_path: Path) -> None:
+    evidence = MAKERS[name]()
+    publish(evidence, tmp_path / "e")
+    same(load_evidence(tmp_path / "e"), evidence)
 
 
 @pytest.mark.parametrize("name", MAKERS)

@@ -9,7 +9,7 @@ from stores import opened
 
 import majorcert as mc
 from majorcert.core.scoring import rounded_down
-from majorcert.files.store import Store
+from majorcert.files.store import Packing, Store
 from majorcert.files.writer import EvidenceWriter
 
 FACTS = {"strategy": "columns:4/3", "image_size": (8, 10), "n_classes": 200}
@@ -406,5 +406,5 @@ def test_ballots_are_saved_on_this_machine(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_a_store_never_has_more_chunks_than_are_read(tmp_path: Path) -> None:
-    store = Store.create(tmp_path / "e", {"labels": ((2**17 + 1, 1, 1), np.int8)}, {}, chunk=1)
+    store = Store.create(tmp_path / "e", {"labels": ((2**17 + 1, 1, 1), np.int8)}, {}, Packing(chunk=1))
     assert store.array("labels").chunks == (2, 1, 1)

@@ -10,9 +10,9 @@ import pytest
 import majorcert as mc
 from majorcert.defences.patchguard import patchguard
 from majorcert.defences.scores import Scores
+from majorcert.files.publish import publish
 from majorcert.reports.casestudy import CaseStudy
 from majorcert.reports.figures import draw
-from majorcert.reports.publish import publish
 from majorcert.reports.published import TABLE_1
 from majorcert.reports.results import as_json, committed, compute, write
 from majorcert.reports.rows import by_papers_reach, by_theorem1

@@ -1,6 +1,7 @@
 """Packing: evidence as it was voted becomes a case study that says the same, in few files."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from typer.testing import CliRunner
 import majorcert as mc
 from majorcert.audit.judgement import judged_anew
 from majorcert.commands.app import app
+from majorcert.files.publish import SMALL
 from majorcert.files.truth import write_truth
 from majorcert.reports.casestudy import CaseStudy, Recipe
 from majorcert.reports.pack import pack
@@ -140,7 +142,7 @@ def test_scores_that_take_too_much_room_are_left_out(
 
 
 def test_large_evidence_is_cut_into_chunks(raw: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("majorcert.reports.publish.CHUNK_BYTES", 2**14)
+    monkeypatch.setattr("majorcert.files.publish.SMALL", replace(SMALL, chunk_bytes=2**14))
     store = tmp_path / "study" / pack(raw[3:], tmp_path / "study", BEST)[0].store
     assert len(list((store / "scores" / "c").iterdir())) == 5
     assert (mc.Scores.load(store).points == np.rint(made_up("blocks:8", 4) * 15.0)).all()

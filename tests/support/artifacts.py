@@ -14,6 +14,7 @@ from PIL import Image
 import majorcert as mc
 from majorcert.defences.scores import Scores
 from majorcert.errors import MajorcertError
+from majorcert.files.publish import publish
 from majorcert.files.truth import read_truth, write_truth
 from majorcert.files.writer import EvidenceWriter
 from majorcert.nets.blueprint import Blueprint
@@ -27,7 +28,6 @@ from majorcert.nets.sources.folder import read_image
 from majorcert.reports.artifact import describe
 from majorcert.reports.casestudy import CaseStudy
 from majorcert.reports.figures import draw
-from majorcert.reports.publish import publish
 from majorcert.reports.results import committed
 
 torch.set_num_threads(1)

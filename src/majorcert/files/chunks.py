@@ -6,7 +6,6 @@ codecs; links may lead elsewhere. So nothing is decoded but what majorcert itsel
 
 import hashlib
 import json
-import math
 import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,7 +26,6 @@ MAX_CHUNKS = 2**17
 MAX_CHUNK_BYTES = 2**30
 """A chunk is decoded in one piece; a file that declares a larger one is refused before memory is taken."""
 CODECS = (["bytes", "zstd", "crc32c"], ["transpose", "bytes", "zstd", "crc32c"])
-ZSTD_LEVEL = 9
 PART, PART_SECONDS = ".partial", 3600
 """How Zarr calls a chunk while it is being written, and how long one may be before it counts as left behind."""
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
@@ -64,13 +62,6 @@ def sealed(attributes: Mapping[str, Any], arrays: Sequence[str]) -> dict[str, An
 def unsealed(attributes: Mapping[str, Any]) -> dict[str, Any]:
     """The attributes that were given, without those that `sealed` adds."""
     return {key: value for key, value in attributes.items() if key not in ("format", "version", SEAL)}
-
-
-def images_per_chunk(wanted: int, shape: tuple[int, ...], item_bytes: int) -> int:
-    """As many as wanted, unless the chunk would be one that is refused when it is read; at least one."""
-    per_image = item_bytes * math.prod(shape[1:])
-    least = max(1, -(-shape[0] // MAX_CHUNKS))
-    return max(1, min(max(wanted, least), shape[0], MAX_CHUNK_BYTES // max(1, per_image)))
 
 
 def made_at(path: str | PathLike[str]) -> tuple[int, int] | None:

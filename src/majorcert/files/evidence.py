@@ -17,7 +17,7 @@ from majorcert.defences.scores import Scores
 from majorcert.errors import EvidenceError, MajorcertError, StoreError
 from majorcert.files.atomic import replacing
 from majorcert.files.kinds import BALLOTS, Array, Arrays, Facts, MaskFacts, PoolFacts, kind_of, scores_of
-from majorcert.files.store import Store, unwritten
+from majorcert.files.store import PLAIN, Packing, Store, unwritten
 from majorcert.files.untrusted import check_room, reason, typed
 
 E = TypeVar("E")
@@ -25,14 +25,20 @@ E = TypeVar("E")
 
 def save_evidence(evidence: Evidence, path: str | PathLike[str]) -> None:
     """Write a store, without a tolerance; an earlier store at that path is replaced, whole or not at all."""
+    save_arrays(kind_of(evidence).arrays(evidence), attributes_of(evidence), evidence.images, path)
+
+
+def save_arrays(
+    arrays: Arrays, attributes: Mapping[str, Any], images: Array, path: str | PathLike[str], packing: Packing = PLAIN
+) -> None:
+    """The same of the columns of evidence, and what else is to be kept with it."""
     if Path(path).exists():
         Store.open(path)
-    arrays = arrays_of(evidence)
-    if not np.array_equal(evidence.images, np.arange(len(evidence))):
-        arrays["images"] = evidence.images
+    if not np.array_equal(images, np.arange(len(images))):
+        arrays = {**arrays, "images": images}
     with replacing(path) as beside:
         shapes = {name: (array.shape, array.dtype) for name, array in arrays.items()}
-        Store.create(beside, shapes, attributes_of(evidence)).write(slice(None), arrays)
+        Store.create(beside, shapes, attributes, packing).write(slice(None), arrays)
 
 
 def load_evidence(path: str | PathLike[str], images: slice = slice(None)) -> Evidence:
@@ -120,11 +126,6 @@ def _recorded(origin: Mapping[str, Any], paths: Sequence[str | PathLike[str]]) -
     facts = typed(origin, MaskFacts)
     points = Scores.of_votes(load_as(Ballots, paths[0])) if facts.scores_one == 1 else load_scores(paths[0])
     return MaskedScores(points, Patch.parse(facts.mask), float(Fraction(facts.mask_threshold)))
-
-
-def arrays_of(evidence: Evidence) -> dict[str, Array]:
-    """The columns of evidence, as they are stored."""
-    return kind_of(evidence).arrays(evidence)
 
 
 def attributes_of(evidence: Evidence) -> dict[str, Any]:

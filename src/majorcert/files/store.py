@@ -6,7 +6,7 @@ chunk tells what was damaged since.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from os import PathLike
@@ -24,12 +24,10 @@ from majorcert.files.chunks import (
     MAX_CHUNKS,
     SEAL,
     VERSION,
-    ZSTD_LEVEL,
     check_chunks,
     check_codecs,
     check_folder,
     check_metadata,
-    images_per_chunk,
     layout,
     made_at,
     plain,
@@ -45,6 +43,28 @@ UNWRITTEN = -2
 MAX_IMAGES = 2**24
 Layout = Mapping[str, tuple[tuple[int, ...], Any]]
 """Shape and type of each array."""
+
+
+@dataclass(frozen=True)
+class Packing:
+    """How arrays are cut into chunks and compressed."""
+
+    chunk: int = 512
+    """images at most"""
+    chunk_bytes: int = MAX_CHUNK_BYTES
+    """about, before they are compressed"""
+    level: int = 9
+    orders: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """of the axes, in arrays that become smaller so"""
+
+    def images_per_chunk(self, shape: tuple[int, ...], item_bytes: int) -> int:
+        """As many as wanted, but no chunk and no number of chunks that would be refused when it is read."""
+        per_image = max(1, item_bytes * math.prod(shape[1:]))
+        wanted = max(min(self.chunk, self.chunk_bytes // per_image), -(-shape[0] // MAX_CHUNKS))
+        return max(1, min(wanted, shape[0], MAX_CHUNK_BYTES // per_image))
+
+
+PLAIN = Packing()
 
 
 @dataclass(frozen=True)
@@ -66,53 +86,30 @@ class Store:
         path: str | PathLike[str],
         arrays: Layout,
         attributes: Mapping[str, Any],
-        chunk: int = 512,
-        others: Sequence[str] = (),
+        packing: Packing = PLAIN,
     ) -> "Store":
-        """Lay out a store for arrays of the given shapes and types, in chunks of `chunk` images, and nothing in it.
-
-        Args:
-            others: arrays that the caller will lay out in another way, with `lay_out`.
-        """
+        """Lay out a store for arrays of the given shapes and types, and nothing in it."""
         import zarr
-        from zarr.codecs import Crc32cCodec, ZstdCodec
+        from zarr.codecs import Crc32cCodec, TransposeCodec, ZstdCodec
 
         with explained(path, "write"):
-            described = sealed(attributes, [*arrays, *others])
-            group = zarr.create_group(str(path), attributes=described, overwrite=False)
-            store = cls(str(path), group, _kind_of(path, attributes))
+            group = zarr.create_group(str(path), attributes=sealed(attributes, list(arrays)), overwrite=False)
             for name, (shape, dtype) in arrays.items():
-                store.lay_out(
+                chunks = (packing.images_per_chunk(shape, np.dtype(dtype).itemsize), *shape[1:])
+                order = packing.orders.get(name)
+                filters = [] if order is None else [TransposeCodec(order=order)]
+                group.create_array(
                     name,
                     shape=shape,
                     dtype=dtype,
-                    chunks=(images_per_chunk(chunk, shape, np.dtype(dtype).itemsize), *shape[1:]),
-                    compressors=[ZstdCodec(level=ZSTD_LEVEL), Crc32cCodec()],
+                    chunks=chunks,
+                    fill_value=UNWRITTEN if np.dtype(dtype).kind == "i" else np.nan,
+                    filters=filters,
+                    compressors=[ZstdCodec(level=packing.level), Crc32cCodec()],
+                    attributes={"sha256": layout(name, shape, np.dtype(dtype), chunks, filters)},
+                    config={"write_empty_chunks": True},
                 )
-        return store
-
-    def lay_out(
-        self,
-        name: str,
-        *,
-        shape: tuple[int, ...],
-        dtype: Any,
-        chunks: tuple[int, ...],
-        compressors: Sequence[Any],
-        filters: Sequence[Any] = (),
-    ) -> None:
-        """Make one array, as zarr.Group.create_array takes it, with the fingerprint of its layout beside it."""
-        self.group.create_array(
-            name,
-            shape=shape,
-            dtype=dtype,
-            chunks=chunks,
-            fill_value=UNWRITTEN if np.dtype(dtype).kind == "i" else np.nan,
-            filters=filters,
-            compressors=compressors,
-            attributes={"sha256": layout(name, shape, np.dtype(dtype), chunks, filters)},
-            config={"write_empty_chunks": True},
-        )
+        return cls(str(path), group, _kind_of(path, attributes))
 
     @classmethod
     def create_or_open(
@@ -120,7 +117,7 @@ class Store:
         path: str | PathLike[str],
         arrays: Layout,
         attributes: Mapping[str, Any],
-        chunk: int = 512,
+        packing: Packing = PLAIN,
     ) -> "Store":
         """Go on with the store at that path, if it was laid out for the very same thing; else lay out a new one.
 
@@ -130,10 +127,10 @@ class Store:
         _check_come_back(path, attributes)
         if "://" in str(path):
             if not _is_group(path):
-                cls.create(path, arrays, attributes, chunk)
+                cls.create(path, arrays, attributes, packing)
         elif not Path(path).exists():
             with replacing(path, first_wins=True) as beside:
-                cls.create(beside, arrays, attributes, chunk)
+                cls.create(beside, arrays, attributes, packing)
         store = cls.open(path, writable=True)
         with explained(path, "read"):
             found = {name: (array.shape, array.dtype) for name, array in store.group.arrays()}

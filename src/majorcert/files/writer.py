@@ -9,9 +9,9 @@ import numpy as np
 from majorcert.core.plurality import Ints
 from majorcert.core.reach import Evidence
 from majorcert.errors import StoreError
-from majorcert.files.evidence import arrays_of, attributes_of
-from majorcert.files.kinds import Array
-from majorcert.files.store import Layout, Store
+from majorcert.files.evidence import attributes_of
+from majorcert.files.kinds import Array, kind_of
+from majorcert.files.store import Layout, Packing, Store
 
 
 @dataclass(frozen=True)
@@ -44,9 +44,9 @@ class EvidenceWriter:
             beside: arrays to be kept with it, such as the scores of ballots; again only their shapes are wanted.
             numbers: the place of each image in its data set, if that is not 0, 1, 2, ...
         """
-        arrays = {**arrays_of(like), **(beside or {})} | ({} if numbers is None else {"images": numbers})
+        arrays = {**kind_of(like).arrays(like), **(beside or {})} | ({} if numbers is None else {"images": numbers})
         layout = {name: ((n_images, *array.shape[1:]), array.dtype) for name, array in arrays.items()}
-        return cls(Store.create_or_open(path, layout, attributes_of(like), chunk), layout)
+        return cls(Store.create_or_open(path, layout, attributes_of(like), Packing(chunk)), layout)
 
     @property
     def images_per_chunk(self) -> int:
@@ -60,7 +60,9 @@ class EvidenceWriter:
         """Check and write the evidence of one chunk."""
         self._check_chunk(images)
         self._check_origin(part)
-        arrays = {**arrays_of(part), **(beside or {})} | ({"images": part.images} if "images" in self.layout else {})
+        arrays = {**kind_of(part).arrays(part), **(beside or {})} | (
+            {"images": part.images} if "images" in self.layout else {}
+        )
         n_images = images.stop - images.start
         wanted = {name: ((n_images, *shape[1:]), np.dtype(dtype)) for name, (shape, dtype) in self.layout.items()}
         found = {name: (array.shape, array.dtype) for name, array in arrays.items()}

@@ -15,11 +15,11 @@ from majorcert.core.ballots import Ballots
 from majorcert.defences.scores import Scores
 from majorcert.errors import EvidenceError, StoreError
 from majorcert.files.atomic import check_place, replacing
+from majorcert.files.publish import publish
 from majorcert.files.store import Store
 from majorcert.files.truth import read_truth, truth_beside
 from majorcert.files.untrusted import read_json, read_npz, reason
 from majorcert.reports.casestudy import Recipe, recipes_of
-from majorcert.reports.publish import publish
 
 BAND_STEPS, BLOCK_STEPS = 255, 15
 """How finely scores are kept: a byte each, or half a byte where there are very many of them."""
