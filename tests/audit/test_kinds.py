@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -165,6 +166,67 @@ def test_a_wrong_alert_is_named() -> None:
     assert verdict.alert is not None
     (found,) = differences(replace(verdict, alert=flipped(verdict.alert, 4)), evidence)
     assert (found.what, found.image) == ("alert", 4)
+
+
+def gathered(spec: str, n_bands: int) -> mc.Ballots:
+    """Label 1 has the first bands, label 2 the next, one band fewer each image; the last band is fragile."""
+    labels = np.full((n_bands, n_bands), 1)
+    for image in range(n_bands):
+        labels[image, n_bands - image - 1 :] = 2
+        labels[image, -1] = image % N_CLASSES
+    far = np.full(labels.shape, 0.5)
+    far[:, -1] = 0.05
+    return mc.Ballots(labels, strategy=spec, image_size=(8, 8), n_classes=N_CLASSES, distance=far)
+
+
+@pytest.mark.parametrize("slack", [1, 2])
+def test_slack_agrees_with_its_definition(slack: int) -> None:
+    members = [gathered("rows:1", 8), gathered("columns:1", 8)]
+    tolerant = [member.tolerating(0.1) for member in members]
+    pools = [(mc.Pool(some, weights=[2, 1]), mc.Pool(members, weights=[2, 1])) for some in (members, tolerant)]
+    missed = set()
+    for defender, evidence in [(members[0], members[0]), (tolerant[0], members[0]), *pools]:
+        verdict = mc.detect([defender], 3, slack=slack)
+        assert 0 < verdict.certified.sum() < 8
+        assert 0 < verdict.alert.sum() < 8
+        assert differences(verdict, [evidence]) == []
+        for other in (slack - 1, slack + 1):
+            missed |= {each.what.split(" ")[0] for each in differences(replace(verdict, slack=other), [evidence])}
+    assert missed >= {"alert", "certified", "safe"}
+
+
+def test_slack_is_kept_on_disk_and_refused_for_several(tmp_path: Path) -> None:
+    evidence = votes(1, "rows:1")
+    mc.detect([evidence], 1, slack=2).save(tmp_path / "verdict.jsonl")
+    verdict = mc.Verdict.load(tmp_path / "verdict.jsonl")
+    assert (verdict.slack, verdict.promise) == (2, "detection")
+    assert differences(verdict, [evidence]) == []
+    together = replace(mc.detect([evidence, evidence], 1), slack=1)
+    with pytest.raises(EvidenceError, match=r"slack is for one .* 2"):
+        differences(together, [evidence, evidence])
+    with pytest.raises(EvidenceError, match="slack"):
+        differences(replace(mc.detect([pairs(1)], 1), slack=1), [pairs(1)])
+
+
+def test_a_promise_that_the_method_does_not_prove_is_named() -> None:
+    """What was detected is not recovered, whatever the header says, and an alert is not left out."""
+    evidence = [votes(0, "rows:2")]
+    verdict = mc.detect(evidence, 2)
+    (found,) = differences(replace(verdict, promise="recovery"), evidence)
+    assert found.what == "promise"
+    assert {each.what for each in differences(replace(verdict, alert=None), evidence)} == {"alert"}
+
+
+def test_a_fragile_ballot_that_a_patch_touches_is_not_given_away() -> None:
+    """Of two views the second is fragile. A patch on both leaves nothing; one on the first leaves what may be any vote.
+
+    At both places no ballot counts for anything, and yet they differ.
+    """
+    about: dict[str, Any] = {"strategy": "columns:3/2", "image_size": (1, 4), "n_classes": 2}
+    evidence = mc.Ballots([[0, 1]], **about, distance=[[0.5, 0.05]])
+    verdict = mc.detect([evidence.tolerating(0.1)], 1)
+    assert verdict.safe.tolist() == [[[True, False, True, True]]]
+    assert differences(verdict, [evidence]) == []
 
 
 def test_a_pool_of_other_weights_is_named() -> None:

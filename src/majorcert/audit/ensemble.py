@@ -36,8 +36,8 @@ class Testimony(Protocol):
         """The labels that a patch at each placement can make it say."""
         ...
 
-    def without(self) -> Sets:
-        """The labels that it may say when all that a patch could touch is left out."""
+    def without(self, slack: int = 0) -> Sets:
+        """The labels that it may say when all that a patch could touch is left out; of votes, given so many more."""
         ...
 
 
@@ -80,7 +80,7 @@ def majority_holds(sets: tuple[Labels, ...], label: int) -> bool:
     return True
 
 
-def opinion_of(method: str, told: Sequence[Testimony]) -> Opinion:
+def opinion_of(method: str, told: Sequence[Testimony], slack: int = 0) -> Opinion:
     """Judge one image by what is known of each defender."""
     labels = [each.label for each in told]
     predicted = winner(Counter(labels))
@@ -88,7 +88,7 @@ def opinion_of(method: str, told: Sequence[Testimony]) -> Opinion:
         firm = told[0].firm()
         return Opinion(predicted, firm, "margin" if firm else "", {}, {})
     if method == "detection":
-        by_defender, argument = [each.without() for each in told], "detection"
+        by_defender, argument = [each.without(slack) for each in told], "detection"
     else:
         by_defender = [each.reach(paper=method == "majorcert-paper") for each in told]
         argument = "local" if method in ALONE else _theorem(told, predicted)
@@ -96,6 +96,16 @@ def opinion_of(method: str, told: Sequence[Testimony]) -> Opinion:
     safe = {where: majority_holds(here, predicted) for where, here in sets.items()}
     certified = all(safe.values())
     return Opinion(predicted, certified, argument if certified else "", safe, sets)
+
+
+def alert_of(told: Sequence[Testimony], slack: int = 0) -> bool:
+    """Is there an alert on this image: is the plurality of what is said without some placement another label?
+
+    With a slack, which is for one voting defender: do another label's votes there beat the label's and the slack?
+    """
+    if slack:
+        return any(told[0].label not in labels for labels in told[0].without(slack).values())
+    return not opinion_of("detection", told).certified
 
 
 ALONE = ("drs-local", "pg-drs")

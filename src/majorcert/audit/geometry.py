@@ -56,6 +56,7 @@ def touched_sets(spec: str, image_size: Size, patch: Size) -> Touched:
     }
 
 
+@lru_cache(maxsize=64)
 def hidden_sets(spec: str, image_size: Size) -> list[Pixels]:
     """The pixels that each mask of "masks:5/3" or "masks:3x7/2" hides: rectangles that hide any patch up to a size.
 
@@ -73,6 +74,7 @@ def hidden_sets(spec: str, image_size: Size) -> list[Pixels]:
     return [painted((sides[0], sides[1]), (top, left)) for top in starts[0] for left in starts[1]]
 
 
+@lru_cache(maxsize=64)
 def covering_masks(spec: str, image_size: Size, patch: Size) -> Touched:
     """At each placement the numbers of the masks that hide the whole patch."""
     hidden = hidden_sets(spec, image_size)

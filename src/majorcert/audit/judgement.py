@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from majorcert.audit.check import Check, Difference
-from majorcert.audit.ensemble import ALONE, Opinion, beats, opinion_of, winner
+from majorcert.audit.ensemble import ALONE, Opinion, alert_of, beats, opinion_of, winner
 from majorcert.audit.kinds import kind_of, members_of, parts_of, testimony, tolerance_of
 from majorcert.core.reach import Evidence
 from majorcert.core.verdict import Verdict
@@ -27,20 +27,21 @@ def judged_anew(
     When the verdict is about other images than the evidence, nothing is derived anew.
     """
     _check_covered(verdict, evidence)
-    checks = [_provenance(verdict, evidence), _images(verdict, evidence)]
+    checks = [_promise(verdict), _provenance(verdict, evidence), _images(verdict, evidence)]
     if checks[-1].differences:
         return checks
     height, width = evidence[0].image_size
     n_tops, n_lefts = height - verdict.patch.height + 1, width - verdict.patch.width + 1
     checks += [_placements(verdict, n_tops, n_lefts), _rows_in_themselves(verdict)]
-    names = ("label", "certified", "by", "safe map", "witness", *(["alert"] if verdict.alert is not None else []))
+    watched = verdict.method == "detection"
+    names = ("label", "certified", "by", "safe map", "witness", *(["alert"] if watched else []))
     found: dict[str, list[Difference]] = {name: [] for name in names}
     patch, n_rows = (verdict.patch.height, verdict.patch.width), 0
     for row in rows:
         told = [testimony(each, origin, row, patch) for each, origin in zip(evidence, verdict.defenders, strict=True)]
-        for name, differences in _compared(verdict, row, opinion_of(verdict.method, told)).items():
+        for name, differences in _compared(verdict, row, opinion_of(verdict.method, told, verdict.slack)).items():
             found[name] += differences
-        if verdict.alert is not None:
+        if watched:
             found["alert"] += _alert_faults(verdict, row, evidence, patch)
         n_rows += 1
         if progress is not None:
@@ -60,6 +61,8 @@ def _check_covered(verdict: Verdict, evidence: Sequence[Evidence]) -> None:
             f"this {verdict.method} verdict is of {len(verdict.defenders)} defenders, got {len(evidence)} evidence "
             "stores; give those that it was made from, in the same order"
         )
+    if verdict.slack and len(evidence) != 1:
+        raise EvidenceError(f"slack is for one voting defender or pool, and this verdict is of {len(evidence)}")
     for place, other in enumerate(evidence[1:], start=2):
         if (other.image_size, other.n_classes) != (evidence[0].image_size, evidence[0].n_classes):
             raise EvidenceError(f"evidence stores 1 and {place} differ in image size or classes, so are no ensemble")
@@ -69,7 +72,10 @@ def _check_covered(verdict: Verdict, evidence: Sequence[Evidence]) -> None:
                 f"the verdict says that defender {place} is of {kind_of(origin)}, and its evidence is of "
                 f"{kind_of(each.provenance)}; give the stores that it was made from"
             )
-        for record, part in zip(members_of(origin), parts_of(each, origin), strict=True):
+        records, parts = members_of(origin), parts_of(each, origin)
+        if len(records) != len(parts):
+            raise EvidenceError(f"the verdict pools {len(records)} defenders, the evidence {len(parts)}")
+        for record, part in zip(records, parts, strict=True):
             if tolerance_of(record) is not None and getattr(part, "distance", None) is None:
                 raise EvidenceError(
                     f"the verdict treats ballots as fragile, but evidence {place} was recorded without distances; give "
@@ -78,6 +84,13 @@ def _check_covered(verdict: Verdict, evidence: Sequence[Evidence]) -> None:
     height, width = evidence[0].image_size
     if verdict.patch.height > height or verdict.patch.width > width:
         raise EvidenceError(f"a {verdict.patch} patch does not fit in a {height}x{width} image; is it this evidence?")
+
+
+def _promise(verdict: Verdict) -> Check:
+    """Does the verdict promise what its method proves?"""
+    proved = "detection" if verdict.method == "detection" else "recovery"
+    wrong = () if verdict.promise == proved else (Difference("promise", proved, verdict.promise),)
+    return Check("promise", 1, wrong)
 
 
 def _provenance(verdict: Verdict, evidence: Sequence[Evidence]) -> Check:
@@ -167,10 +180,7 @@ def _compared(verdict: Verdict, row: int, opinion: Opinion) -> dict[str, list[Di
 def _alert_faults(verdict: Verdict, row: int, evidence: Sequence[Evidence], patch: tuple[int, int]) -> list[Difference]:
     """Is there an alert on the clean image itself just where it says another label without some part, as recorded?"""
     told = [testimony(each, each.provenance, row, patch) for each in evidence]
-    expected, found = (
-        not opinion_of("detection", told).certified,
-        verdict.alert is not None and bool(verdict.alert[row]),
-    )
+    expected, found = alert_of(told, verdict.slack), None if verdict.alert is None else bool(verdict.alert[row])
     return [] if expected == found else [Difference("alert", expected, found, int(verdict.images[row]))]
 
 

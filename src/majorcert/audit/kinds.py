@@ -30,7 +30,10 @@ def kind_of(origin: Origin) -> str:
 
 def members_of(origin: Origin) -> list[Origin]:
     """The records of the voting defenders of a pool, or the one record itself."""
-    return list(origin["members"]) if kind_of(origin) == "pool" else [origin]
+    members = origin.get("members") if kind_of(origin) == "pool" else [origin]
+    if not isinstance(members, list) or not all(isinstance(each, Mapping) for each in members):
+        raise EvidenceError("the verdict's record of a pool does not list its members; certify again")
+    return list(members)
 
 
 def parts_of(evidence: Any, origin: Origin) -> list[Any]:

@@ -45,8 +45,10 @@ class Pairs:
             where: frozenset({self.label}) if masks & proving else self._all for where, masks in self.covering.items()
         }
 
-    def without(self) -> Sets:
+    def without(self, slack: int = 0) -> Sets:
         """The label under the first mask that covers the patch; every label where none does, or its row is fragile."""
+        if slack:
+            raise EvidenceError("slack is a number of votes, and double masking has none")
         return {where: self._under(min(masks, default=None)) for where, masks in self.covering.items()}
 
     def _under(self, mask: int | None) -> Labels:

@@ -47,7 +47,7 @@ class Points:
             found[where] = known[window]
         return found
 
-    def without(self) -> Sets:
+    def without(self, slack: int = 0) -> Sets:
         raise EvidenceError("a defender that masks scores cannot say what it says without a part of the image")
 
     @property

@@ -55,21 +55,26 @@ class Votes:
             )
         return self._everywhere(_winners)
 
-    def without(self) -> Sets:
-        """The label that wins without the touched ballots, or any that may if the fragile ones go to it."""
-        return self._everywhere(_winners, rewritten=False)
+    def without(self, slack: int = 0) -> Sets:
+        """The label that wins without the touched ballots, or any that may if fragile ones and the slack go to it."""
+        return self._everywhere(lambda kept, gain: _winners(kept, gain + slack), rewritten=False)
 
     def _everywhere(self, judge: Callable[[Mapping[int, int], int], Labels], *, rewritten: bool = True) -> Sets:
         """At each placement what is judged of the votes kept and those to be given away; once for equal placements."""
         known: dict[tuple[frozenset[int], ...], Labels] = {}
         found: dict[tuple[int, int], Labels] = {}
         for where in self.members[0].touched:
-            lost = tuple(each.touched[where] | each.fragile for each in self.members)
-            if lost not in known:
-                free = lost if rewritten else tuple(each.fragile - each.touched[where] for each in self.members)
+            hit = tuple(each.touched[where] for each in self.members)
+            if hit not in known:
+                lost = [each.fragile | numbers for each, numbers in zip(self.members, hit, strict=True)]
+                free = (
+                    lost
+                    if rewritten
+                    else [each.fragile - numbers for each, numbers in zip(self.members, hit, strict=True)]
+                )
                 gain = sum(each.weight * len(numbers) for each, numbers in zip(self.members, free, strict=True))
-                known[lost] = judge(self._points(lost), gain)
-            found[where] = known[lost]
+                known[hit] = judge(self._points(lost), gain)
+            found[where] = known[hit]
         return found
 
     def _points(self, left_out: Sequence[frozenset[int]]) -> dict[int, int]:

@@ -49,6 +49,7 @@ def detect(defenders: Sequence[Evidence], patch: Patch, *, slack: int = 0) -> Ve
         defenders=tuple(defender.provenance for defender in defenders),
         promise="detection",
         alert=~certified if exact else _alert(recorded, patch, slack),
+        slack=operator.index(slack),
     )
 
 

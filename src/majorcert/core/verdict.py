@@ -45,6 +45,8 @@ class Verdict:
     """that the label cannot be changed, or that it cannot be changed without an alert"""
     alert: Bools | None = None
     """(images,) is there an alert on the clean image itself? Only of detection"""
+    slack: int = 0
+    """votes or points by which another label must lead for an alert; of detection"""
 
     def __len__(self) -> int:
         return len(self.predicted)

@@ -37,6 +37,7 @@ class Header(msgspec.Struct, tag_field="format", tag="majorcert-verdict", omit_d
     n: Whole
     defenders: list[dict[str, Any]]
     promise: Literal["recovery", "detection"] = "recovery"
+    slack: Annotated[int, msgspec.Meta(ge=0, lt=2**62)] = 0
 
 
 class Reason(msgspec.Struct):
@@ -72,6 +73,7 @@ def save_verdict(verdict: Verdict, path: str | PathLike[str]) -> None:
         n=len(verdict),
         defenders=defenders,
         promise=verdict.promise,
+        slack=verdict.slack,
     )
     with replacing(path) as beside, beside.open("wb") as file:
         for line in (header, *(_row(verdict, i) for i in range(len(verdict)))):
@@ -134,6 +136,7 @@ def _verdict(header: Header, rows: Sequence[Row]) -> Verdict:
         defenders=tuple(header.defenders),
         promise=header.promise,
         alert=_alert(header, rows),
+        slack=header.slack,
     )
 
 
