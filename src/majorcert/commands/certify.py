@@ -9,16 +9,13 @@ import typer
 from majorcert.commands.inputs import defenders_of
 from majorcert.commands.options import Json, Patches, Stores, Truth
 from majorcert.commands.terminal import patches_of, remark, say_json, say_table
-from majorcert.core.plurality import Ints
 from majorcert.core.threat import as_patch
-from majorcert.core.verdict import Verdict
 from majorcert.errors import StoreError
 from majorcert.files.evidence import load_masked
 from majorcert.files.outputs import VERDICT, check_output
 from majorcert.files.truth import find_truth
 from majorcert.reports.contents import defender_names
-from majorcert.reports.methods import METHODS, Judged, judged
-from majorcert.reports.score import summary
+from majorcert.reports.methods import METHODS, Judged, counted, judged
 
 Method = StrEnum("Method", {name: name for name in METHODS})  # type: ignore[misc]
 
@@ -66,7 +63,7 @@ def certify(
             results += judged(chosen, masking or defenders, each)
     if out is not None:
         _save(results, out)
-    lines = [_line(who, verdict, labels) for who, verdict in results]
+    lines = [counted(who, verdict, labels) for who, verdict in results]
     if json:
         say_json(lines)
         return
@@ -95,29 +92,6 @@ def _save(results: Judged, out: Path) -> None:
         raise StoreError(f"{out}: there are {len(results)} verdicts to write, so it must be a folder, not a file")
     for number, (_, verdict) in enumerate(results, start=1):
         verdict.save(out / f"{number:02d}-{verdict.method}-{verdict.patch}.jsonl")
-
-
-def _line(who: str, verdict: Verdict, truth: Ints | None) -> dict[str, Any]:
-    line: dict[str, Any] = {
-        "defenders": who,
-        "method": verdict.method,
-        "patch": str(verdict.patch),
-        **{key: verdict.defenders[0][key] for key in ("fragile", "mask") if key in verdict.defenders[0]},
-        "promise": verdict.promise,
-        "n": len(verdict),
-        "n_certified": int(verdict.certified.sum()),
-        **({} if verdict.alert is None else {"n_alerts": int(verdict.alert.sum())}),
-    }
-    if truth is not None:
-        counts = summary(verdict, truth)
-        line |= {
-            "n_correct": counts.n_correct,
-            "n_certified_and_correct": counts.n_certified_and_correct,
-            "clean": counts.n_correct / max(counts.n, 1),
-            "certified": counts.n_certified_and_correct / max(counts.n, 1),
-            "by_and_correct": counts.by_and_correct,
-        }
-    return line
 
 
 def _cells(line: dict[str, Any], width: int) -> list[str]:

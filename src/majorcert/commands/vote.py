@@ -8,10 +8,8 @@ import typer
 from majorcert.commands.inputs import tell_abstentions
 from majorcert.commands.options import INTERRUPTED, DataDir, Device, Json, SkipBad, SplitSeed
 from majorcert.commands.terminal import bar, remark, say_json
-from majorcert.errors import StoreError
 from majorcert.files.evidence import load_evidence
 from majorcert.files.store import Store
-from majorcert.files.truth import truth_name, write_truth
 from majorcert.reports.abstention import abstentions
 
 
@@ -46,21 +44,14 @@ def vote(
     from majorcert.nets.data import load
     from majorcert.nets.defender import Defender
     from majorcert.nets.device import place_among
-    from majorcert.nets.ensemble_file import member_folders, resolved
+    from majorcert.nets.stores import keep_truth, store_of, voting_folders
     from majorcert.nets.vote import Progress
 
     rank, size = place_among()
     place = {"rank": rank, "world_size": size}
     how: dict[str, Any] = {"device": device, "precision": precision, "batch_size": batch_size, "compiled": compiled}
-    bundled = [each for each in run if not Path(each).is_dir()]
-    folders = [folder for each in run for folder in member_folders(resolved(each))]
-    if bundled and out is None:
-        raise StoreError(f"{bundled[0]} comes with majorcert; say with --out where its votes go")
-    names = [folder.resolve().name for folder in folders]
-    if out is not None and len(set(names)) < len(names):
-        raise StoreError(f"two of the runs are called alike ({', '.join(names)}); vote into a folder for each")
     stores = []
-    for folder in folders:
+    for folder in voting_folders(run, out):
         defender = Defender.load(folder, **how)
         kind: dict[str, Any] = {"split": split, "image_size": defender.image_size, "channels": defender.channels}
         whole = load(data, data_dir=data_dir, seed=split_seed, skip_bad=skip_bad, **kind)
@@ -69,8 +60,7 @@ def vote(
         images = whole if limit is None else whole.drawn(limit, seed)
         if len(images) < len(whole):
             remark(f"{len(images)} of {len(whole)} images, by lot (--seed {seed}), spread over the classes")
-        name = folder.resolve().name if out else f"{images.name}-{split}"
-        store = f"{(out or str(folder)).rstrip('/')}/{name}.zarr"
+        store = store_of(folder, images, out)
         with bar(f"voting {defender.strategy}") as shown:
 
             def show(at: Progress) -> None:
@@ -81,15 +71,8 @@ def vote(
             except KeyboardInterrupt:
                 remark(f"stopped; what {store} has is kept, and the same command goes on")
                 raise typer.Exit(INTERRUPTED) from None
-        if whole.labels is not None and rank == 0:
-            origin = {
-                "dataset": images.name,
-                "split": images.split,
-                "images_sha256": images.sha256(),
-                "class_names": list(images.class_names),
-            }
-            beside = folder if "://" in store else Path(store).parent
-            write_truth(beside / truth_name(images.name, images.split), whole.labels.numpy(), origin)
+        if rank == 0:
+            keep_truth(whole, images, store, folder)
         remark(f"voted: {store}")
         stores.append(store)
         if rank == 0 and not Store.open(store).missing():

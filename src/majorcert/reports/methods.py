@@ -7,11 +7,13 @@ from typing import Any
 from majorcert.core.detection import detect
 from majorcert.core.drs import drs
 from majorcert.core.majority import majorcert
+from majorcert.core.plurality import Ints
 from majorcert.core.reach import Evidence
 from majorcert.core.threat import Patch
 from majorcert.core.verdict import Verdict
 from majorcert.defences.pool import Pool
 from majorcert.reports.contents import defender_names
+from majorcert.reports.score import summary
 
 Judged = list[tuple[str, Verdict]]
 """Who was judged, and what came out."""
@@ -23,6 +25,30 @@ def judged(method: str, defenders: Sequence[Evidence], patch: Patch) -> Judged:
     if method in TOGETHER:
         return [(" + ".join(names), TOGETHER[method](defenders, patch))]
     return [(name, ALONE[method](each, patch)) for name, each in zip(names, defenders, strict=True)]
+
+
+def counted(who: str, verdict: Verdict, truth: Ints | None) -> dict[str, Any]:
+    """What a verdict comes to, as plain JSON; against the truth where it is known."""
+    line: dict[str, Any] = {
+        "defenders": who,
+        "method": verdict.method,
+        "patch": str(verdict.patch),
+        **{key: verdict.defenders[0][key] for key in ("fragile", "mask") if key in verdict.defenders[0]},
+        "promise": verdict.promise,
+        "n": len(verdict),
+        "n_certified": int(verdict.certified.sum()),
+        **({} if verdict.alert is None else {"n_alerts": int(verdict.alert.sum())}),
+    }
+    if truth is not None:
+        counts = summary(verdict, truth)
+        line |= {
+            "n_correct": counts.n_correct,
+            "n_certified_and_correct": counts.n_certified_and_correct,
+            "clean": counts.n_correct / max(counts.n, 1),
+            "certified": counts.n_certified_and_correct / max(counts.n, 1),
+            "by_and_correct": counts.by_and_correct,
+        }
+    return line
 
 
 TOGETHER: Mapping[str, Callable[[Sequence[Evidence], Patch], Verdict]] = {

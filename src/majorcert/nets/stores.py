@@ -1,0 +1,41 @@
+"""Where votes are kept: a store for each defender, in its own folder or in one for all, with the true labels beside."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from majorcert.errors import StoreError
+from majorcert.files.truth import truth_name, write_truth
+from majorcert.nets.data import Dataset
+from majorcert.nets.ensemble_file import member_folders, resolved
+
+
+def voting_folders(runs: Sequence[str], out: str | None) -> list[Path]:
+    """The folders of all defenders of these runs and ensembles, once it is clear that each has a store of its own."""
+    bundled = [run for run in runs if not Path(run).is_dir()]
+    folders = [folder for run in runs for folder in member_folders(resolved(run))]
+    if bundled and out is None:
+        raise StoreError(f"{bundled[0]} comes with majorcert; say with --out where its votes go")
+    names = [folder.resolve().name for folder in folders]
+    if out is not None and len(set(names)) < len(names):
+        raise StoreError(f"two of the runs are called alike ({', '.join(names)}); vote into a folder for each")
+    return folders
+
+
+def store_of(folder: Path, images: Dataset, out: str | None) -> str:
+    """The store of the votes of the defender in this folder: named after the data, or in `out` after the defender."""
+    name = folder.resolve().name if out else f"{images.name}-{images.split}"
+    return f"{(out or str(folder)).rstrip('/')}/{name}.zarr"
+
+
+def keep_truth(whole: Dataset, images: Dataset, store: str, folder: Path) -> None:
+    """Write the true labels of the split beside the store of votes on some of its images, if they are known."""
+    if whole.labels is None:
+        return
+    origin = {
+        "dataset": images.name,
+        "split": images.split,
+        "images_sha256": images.sha256(),
+        "class_names": list(images.class_names),
+    }
+    beside = folder if "://" in store else Path(store).parent
+    write_truth(beside / truth_name(images.name, images.split), whole.labels.numpy(), origin)
