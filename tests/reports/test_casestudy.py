@@ -6,17 +6,21 @@ from pathlib import Path
 import numpy as np
 import oracle
 import pytest
+import zarr
 
 import majorcert as mc
 from majorcert.defences.patchguard import patchguard
 from majorcert.defences.scores import Scores
+from majorcert.files.evidence import save_evidence
 from majorcert.files.publish import publish
-from majorcert.reports.casestudy import CaseStudy
+from majorcert.reports.casestudy import CaseStudy, Recipe
 from majorcert.reports.figures import draw
+from majorcert.reports.pack import pack
 from majorcert.reports.published import TABLE_1
 from majorcert.reports.results import as_json, committed, compute, write
 from majorcert.reports.rows import by_papers_reach, by_theorem1
 from majorcert.reports.table import study_text
+from reports import every_kind
 
 COMMITTED = Path(__file__).parents[2] / "results" / "cifar10"
 needs_results = pytest.mark.skipif(
@@ -235,6 +239,42 @@ def test_the_size_of_the_split_is_taken_from_the_evidence_too(defenders: list[mc
     assert compute(study)["n_split"] == 5000
 
 
+def test_repeated_images_are_refused(defenders: list[mc.Ballots], tmp_path: Path) -> None:
+    """One certified image many times over would be a perfect table."""
+    folder = part_of(defenders, np.arange(7, 47), tmp_path)
+    for store in (folder / "best").glob("*.zarr"):
+        zarr.open_group(str(store))["images"][:] = 7
+    with pytest.raises(mc.StoreError, match="once"):
+        compute(CaseStudy.read(folder))
+
+
+@pytest.mark.parametrize("kinds", [[0], [1], [2, 0, 1], [3], [3, 0, 1]])
+def test_every_kind_of_evidence_is_packed_and_has_rows(tmp_path: Path, kinds: list[int]) -> None:
+    """Votes, masked scores, other votes, pairs of masks: alone and together."""
+    _, masked, pool, pairs = every_kind(30)
+    every = [pool.members[0], masked, pool.members[1], pairs]
+    stores = []
+    for place in kinds:
+        stores.append(tmp_path / "raw" / f"{place}.zarr")
+        save_evidence(every[place], stores[-1])
+    labels = every[0].label
+    np.save(tmp_path / "labels.npy", labels)
+    pack(stores, tmp_path / "study", Recipe("mixed", ()), tmp_path / "labels.npy")
+    study = CaseStudy.read(tmp_path / "study")
+    results = compute(study)
+    methods = {("drs-margin", "drs-local", "pg-drs"): (0, 2), ("pg-drs",): (1,), ("double-masking",): (3,)}
+    for place, store in zip(kinds, study.recipes[0].defenders, strict=True):
+        mine = {row["method"] for row in results["rows"] if row["evidence"] == [store]}
+        (expected,) = [names for names, places in methods.items() if place in places]
+        assert mine - {"majorcert-theorem1", "majorcert-paper", "majorcert-exact"} == set(expected)
+    patch = mc.Patch(2)
+    score = mc.score(mc.majorcert([every[place] for place in kinds], patch), labels)
+    (row,) = [row for row in results["rows"] if (row["method"], row["patch"]) == ("majorcert-exact", "2x2")]
+    assert (row["clean"], row["certified"]) == (round(100 * score.clean, 2), round(100 * score.certified, 2))
+    assert "majorcert-exact" in study_text(study, results)
+    assert len(draw(results, tmp_path / "figures")) == 3
+
+
 @pytest.mark.parametrize("side", [8, 4, 1])
 def test_small_images_have_a_table_and_figures(tmp_path: Path, side: int) -> None:
     random = np.random.default_rng(side)
@@ -277,7 +317,7 @@ def test_the_literal_oracle_agrees_on_a_hundred_committed_images(side: int) -> N
     study = CaseStudy.read(COMMITTED)
     for recipe in study.recipes:
         images = np.sort(np.random.default_rng(side).choice(len(study.truth), 100, replace=False))
-        defenders = [study.ballots(store)[images] for store in recipe.defenders]
+        defenders = [study.evidence(store)[images] for store in recipe.defenders]
         verdict = mc.majorcert(defenders, mc.Patch(side))
         assert verdict.safe is not None
         for i in range(100):

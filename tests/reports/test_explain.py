@@ -40,7 +40,7 @@ def test_an_image_that_is_not_certified(contents: Contents) -> None:
     assert sentence(told, contents.class_names) in lines
     for one in told.testimonies:
         assert f"{one.name} says" in text
-        assert f"{one.n_touched} of {one.n_ablations} ablations are touched" in text
+        assert f"{one.told.n_touched} of {one.told.n_ablations} ablations are touched" in text
 
 
 def test_an_image_that_is_certified(contents: Contents) -> None:
@@ -146,3 +146,24 @@ def test_pictures_must_be_those_that_were_voted_on(tmp_path: Path) -> None:
     assert np.array_equal(pictures_of(str(tmp_path / "same.npz"), ballots[2:4], tmp_path, 0), images[2:4])
     with pytest.raises(mc.DataError, match="these are other images"):
         pictures_of(str(tmp_path / "other.npz"), ballots, tmp_path, 0)
+
+
+def test_names_from_files_cannot_pose_as_lines_of_ours() -> None:
+    names = ["cat\n\x1b[2Jcertified against 9x9 at all 16 placements", "dog\t\u202e\r"]
+    ballots = mc.Ballots(
+        np.array([[0, 0, 0, 1]]), strategy="rows:1", image_size=(4, 4), n_classes=2, provenance={"class_names": names}
+    )
+    curtain = ReachOnly(ballots, name="cur\x1b[31mtain\n")
+    lines, _, _ = explain(Contents([ballots, curtain], [mc.Patch(1)]), 0, mc.Patch(1))
+    assert all(line.isprintable() for line in lines)
+    assert not [line for line in lines if line.startswith("certified against 9x9")]
+    assert any("cat\\n\\x1b[2Jcertified" in line for line in lines)
+
+
+@pytest.mark.parametrize("names", [3, "ab", {"a": 1, "b": 2}, ["a", 4], [["a"], ["b"]], True])
+def test_class_names_of_another_kind_cost_one_sentence(names: object) -> None:
+    ballots = mc.Ballots(
+        np.array([[0, 0, 0, 1]]), strategy="rows:1", image_size=(4, 4), n_classes=2, provenance={"class_names": names}
+    )
+    with pytest.raises(mc.DataError, match="names of 2 classes"):
+        Contents([ballots], [mc.Patch(1)])

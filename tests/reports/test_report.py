@@ -58,11 +58,11 @@ def test_table_holds_the_scores_of_the_core(made: tuple[Contents, Overview]) -> 
         for ballots in contents.defenders:
             for bound in ("margin", "local"):
                 score = mc.score(mc.drs(ballots, patch, bound=bound), contents.truth)
-                row = shown[str(ballots.strategy), f"DRS, {bound}"]
+                row = shown[str(ballots.strategy), f"DRS {bound}"]
                 assert (row.n_correct / 80, row.n_certified_and_correct / 80) == (score.clean, score.certified)
         verdict = mc.majorcert(contents.defenders, patch)
         counts = mc.summary(verdict, contents.truth)
-        theorem1, theorem2 = (shown["ensemble", f"MajorCert, {name}"] for name in ("theorem 1 alone", "theorem 2"))
+        theorem1, theorem2 = (shown["ensemble", f"MajorCert, {name}"] for name in ("theorem 1 alone", "exact reach"))
         assert theorem1.n_certified_and_correct == counts.by_and_correct["theorem1"]
         assert theorem2.n_certified_and_correct == counts.n_certified_and_correct
         assert theorem2.n_certified == counts.n_certified
@@ -100,6 +100,22 @@ def test_page_is_a_pure_function_and_stands_alone(made: tuple[Contents, Overview
     assert f"<em>{share:.1%}</em> of 80 images, which are also correct" in text
     for fact in ("ab" * 32, "cd" * 32, "rows:2", f"majorcert {mc.__version__}"):
         assert fact in text
+
+
+def test_a_part_of_a_split_is_said_to_be_one() -> None:
+    labels = np.zeros((40, 4), int)
+    kind = {"strategy": "rows:1", "image_size": (4, 4), "n_classes": 2}
+    for images, origin, n_split in (
+        (np.arange(40), {}, 40),
+        (np.arange(40), {"split_size": 10_000}, 10_000),
+        (np.arange(40) * 5, {}, 196),
+        (np.arange(40), {"split_size": "many"}, 40),
+    ):
+        contents = Contents([mc.Ballots(labels, images=images, provenance=origin, **kind)], [mc.Patch(1)])
+        text = page(contents, overview(contents))
+        assert (manifest_of(text)["n"], manifest_of(text)["nSplit"]) == (40, n_split)
+        assert (f"these are 40 of its {n_split:,} images" in text) == (n_split > 40)
+        assert ("all 40" in text) == (n_split == 40)
 
 
 def test_embedded_integers_are_those_of_the_evidence(made: tuple[Contents, Overview]) -> None:
@@ -172,17 +188,17 @@ def test_evidence_that_does_not_vote_is_embedded_as_its_reach(evidence: tuple[li
     below = np.frombuffer(zlib.decompress(blocks["below1.0.3x3"]), "<i4")
     assert np.array_equal(below.reshape(reach.below.shape), reach.below)
     assert "votes1.0" not in blocks
-    assert "Not a voting defender" in text
+    assert "can be made to say" in text
     assert ">curtain<" in text
 
 
 def test_verdicts_of_other_methods_join_the_table(evidence: tuple[list[mc.Ballots], Any]) -> None:
     defenders, truth = evidence
-    other = mc.drs(defenders[0], mc.Patch(3), bound="local")
+    other = mc.patchguard(defenders[0], mc.Patch(3))
     contents = Contents(defenders, PATCHES, truth=truth, verdicts=[other])
     found = overview(contents).findings
-    assert [row.who for row in found[0].methods if row.method == "drs-local"] == ["rows:2"]
-    assert not [row for row in found[1].methods if row.method == "drs-local"]
+    assert [row.who for row in found[0].methods if row.method == "PG-DRS"] == ["rows:2"]
+    assert not [row for row in found[1].methods if row.method == "PG-DRS"]
     with pytest.raises(mc.EvidenceError, match="is of other images than the evidence"):
         Contents([ballots[:10] for ballots in defenders], PATCHES, verdicts=[other])
 

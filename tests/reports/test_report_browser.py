@@ -13,7 +13,7 @@ import majorcert as mc
 from majorcert.reports.contents import Contents
 from majorcert.reports.page import write_report
 from majorcert.reports.story import Scene, scene, sentence
-from reports import ReachOnly, coherent_ballots, painted
+from reports import ReachOnly, coherent_ballots, every_kind, painted
 
 playwright = pytest.importorskip("playwright.sync_api", reason="browser tests need Playwright: run `make browser`")
 CHROMIUM = shutil.which("chromium")
@@ -117,10 +117,10 @@ def told_by_core(told: Scene) -> dict[str, Any]:
                 "canSay": list(one.can_say),
                 "tallies": [
                     {"label": tally.label, "votes": tally.votes, "kept": tally.kept, "most": tally.most}
-                    for tally in one.tallies
+                    for tally in one.told.tallies
                 ],
-                "nTouched": one.n_touched,
-                "nAblations": one.n_ablations,
+                "nTouched": one.told.n_touched,
+                "nAblations": one.told.n_ablations,
             }
             for one in told.testimonies
         ],
@@ -167,6 +167,29 @@ def test_numbers_and_words_are_those_of_the_core(seed: int, tmp_path: Path, open
             assert words == [sentence(told, names) for told in core]
 
 
+@pytest.mark.parametrize("picked", [(0,), (1,), (2,), (3,), (0, 1, 2, 3)])
+def test_every_kind_and_shape_is_shown_as_the_core_judges_it(
+    picked: tuple[int, ...], tmp_path: Path, open_page: Open
+) -> None:
+    defenders = [every_kind(12)[place] for place in picked]
+    patches = [mc.Patch(2), mc.Patch(3, 1)]
+    contents = Contents(defenders, patches, class_names=["a", "b", "c"])
+    write_report(path := tmp_path / "page.html", contents)
+    page = open_page(path)
+    seen = set()
+    for patch in patches:
+        verdict = mc.majorcert(defenders, patch)
+        seen |= set(verdict.certified.tolist())
+        for image in range(12):
+            unsafe, scenes, _ = page.evaluate(ASK, [image, str(patch), [[1, 2], [0, 0]]])
+            assert unsafe == (~verdict.safe[image]).ravel().tolist()
+            assert scenes == [told_by_core(scene(defenders, patch, image, at)) for at in ((1, 2), (0, 0))]
+    assert seen == {True, False}
+    page.locator("#stage").focus()
+    page.keyboard.press("ArrowDown")
+    assert page.locator("article.defender canvas").count() == picked.count(0)
+
+
 def test_votes_of_a_larger_ensemble_are_those_of_the_core(
     evidence: tuple[list[mc.Ballots], Any], report: Path, open_page: Open
 ) -> None:
@@ -193,7 +216,7 @@ def test_arrow_keys_move_the_patch_and_the_address_follows(
     assert shown.replace("\u2068", "").replace("\u2069", "") == sentence(told, NAMES)
     assert page.locator("#placement").inner_text() == "top 2, left 1"
     shown = page.locator("#defender-1 tbody tr").first.locator("td").all_inner_texts()
-    first = told.testimonies[1].tallies[0]
+    first = told.testimonies[1].told.tallies[0]
     assert shown == [str(first.kept), str(first.most), "can win" if first.label in told.testimonies[1].can_say else ""]
     page.keyboard.press("3")
     until(page, "location.hash.startsWith('#image=117&patch=3x3&at=')")

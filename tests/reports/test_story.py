@@ -29,11 +29,11 @@ def test_scenes_agree_with_the_verdict_at_every_placement(seed: int) -> None:
 def test_tallies_count_what_the_patch_cannot_touch() -> None:
     ballots = mc.Ballots([[0, 1, 1, -1, 0, 0]], strategy="columns:1", image_size=(6, 6), n_classes=3)
     told = scene([ballots], mc.Patch(2), 0, (0, 4)).testimonies[0]
-    assert [(tally.label, tally.votes, tally.kept, tally.most) for tally in told.tallies] == [
+    assert [(tally.label, tally.votes, tally.kept, tally.most) for tally in told.told.tallies] == [
         (0, 3, 1, 3),
         (1, 2, 2, 4),
     ]
-    assert (told.n_touched, told.n_ablations, told.can_say) == (2, 6, (0, 1))
+    assert (told.told.n_touched, told.told.n_ablations, told.can_say) == (2, 6, (0, 1))
 
 
 def bands(*votes: list[int]) -> list[mc.Ballots]:

@@ -8,10 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 import majorcert as mc
+from majorcert.defences.shapes import Shape
 
 
 @dataclass(frozen=True, eq=False)
-class ReachOnly:
+class ReachOnly(mc.Evidence):
     """A defender of which nothing is known but its label and its reach: ballots behind a curtain."""
 
     hidden: mc.Ballots
@@ -89,3 +90,38 @@ def painted(n_images: int, image_size: tuple[int, int], channels: int, seed: int
     height, width = image_size
     fine = coarse.repeat(-(-height // 3), axis=2).repeat(-(-width // 3), axis=3)
     return fine[:, :, :height, :width].astype(np.uint8)
+
+
+@dataclass(frozen=True)
+class Cross(Shape):
+    """A band of rows and a band of columns together: regions that are no product of both."""
+
+    def regions(self, image_size: tuple[int, int]) -> npt.NDArray[np.bool_]:
+        height, width = image_size
+        down, across = np.arange(height), np.arange(width)
+        return np.stack(
+            [
+                ((down - start) % height < self.size)[:, None] | ((across - start) % width < self.size)
+                for start in range(0, min(image_size), self.stride)
+            ]
+        )
+
+
+def every_kind(n_images: int, image_size: tuple[int, int] = (12, 13)) -> list[mc.Evidence]:
+    """A defender of each kind, and votes on regions of an unusual shape; of two labels that they mostly agree about."""
+    random = np.random.default_rng(5)
+    truth = random.integers(0, 3, (n_images, 1))
+
+    def mostly(n: int, share: Any) -> npt.NDArray[np.int64]:
+        return np.where(random.random((n_images, n)) < share, truth, random.integers(0, 3, (n_images, n)))
+
+    kind: dict[str, Any] = {"image_size": image_size, "n_classes": 3}
+    ease = random.uniform(0.3, 1.1, (n_images, 1))
+    cross, rows, columns = (
+        mc.Ballots(mostly(strategy.n_ablations(image_size), ease), strategy=strategy, **kind)
+        for strategy in (Cross(1), mc.Rows(2), mc.Columns(2, 2))
+    )
+    masks = mc.Masks(3, stride=2)
+    n = masks.n_masks(image_size)
+    pairs = mc.MaskPairs(mostly(n * (n + 1) // 2, 0.998), masks=masks, **kind)
+    return [cross, mc.MaskedScores(mc.Scores.of_votes(rows), mc.Patch(3)), mc.Pool([rows, columns]), pairs]

@@ -34,4 +34,10 @@ def average(
     for blueprint in blueprints:
         remark(f"{blueprint.strategy}: {what}{also}, in {out}")
     if json:
-        say_json({"out": str(out), "strategies": [str(blueprint.strategy) for blueprint in blueprints], "networks": len(runs)})
+        say_json(
+            {
+                "out": str(out),
+                "strategies": [str(blueprint.strategy) for blueprint in blueprints],
+                "networks": len(runs),
+            }
+        )

@@ -18,14 +18,15 @@ Bound = Literal["exact", "paper"]
 
 
 def count_votes(labels: Ints, n_classes: int) -> Ints:
-    """(images, classes) the votes for each label in (images, ablations, votes) ballots; negative entries are none."""
+    """(images, classes) the votes for each label in (images, ablations, votes) ballots; NO_LABEL is no vote."""
     counts = np.zeros((len(labels), n_classes), dtype=np.int64)
     step = max(1, 2**20 // max(1, labels[:1].size))
     for start in range(0, len(labels), step):
         some = labels[start : start + step].reshape(len(labels[start : start + step]), -1)
-        image, _ = voted = np.nonzero(some >= 0)
-        part = np.bincount(image * n_classes + some[voted], minlength=len(some) * n_classes)
-        counts[start : start + step] = part.reshape(-1, n_classes)
+        # One place more than there are labels for each image: NO_LABEL, -1, is counted in the first.
+        place = some + (np.arange(len(some)) * (n_classes + 1) + 1)[:, None]
+        part = np.bincount(place.ravel(), minlength=len(some) * (n_classes + 1))
+        counts[start : start + step] = part.reshape(-1, n_classes + 1)[:, 1:]
     return counts
 
 

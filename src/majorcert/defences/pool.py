@@ -84,7 +84,9 @@ class Pool(Evidence):
         return np.all([member.abstained() for member in self.members], axis=0)
 
     def as_recorded(self) -> "Pool":
-        return Pool([member.as_recorded() for member in self.members], weights=self.weights)
+        recorded = [member.as_recorded() for member in self.members]
+        same = all(ours is theirs for ours, theirs in zip(self.members, recorded, strict=True))
+        return self if same else Pool(recorded, weights=self.weights)
 
     def reach(self, patch: Patch) -> Reach:
         """The labels that a patch can make the pool elect, at every placement; no smaller set is true."""

@@ -13,14 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from majorcert.core.ballots import Ballots
 from majorcert.core.plurality import Ints
+from majorcert.core.reach import Evidence
 from majorcert.core.verdict import Verdict
 from majorcert.defences.scores import Scores
 from majorcert.errors import StoreError
+from majorcert.files.evidence import load_evidence, load_scores
 from majorcert.files.store import Store
 from majorcert.files.truth import split_size
-from majorcert.files.untrusted import cleaned, read_json, read_npy, reason
+from majorcert.files.untrusted import cleaned, read_json, read_npy, reason, typed
 
 PLAIN_NAME = re.compile(r"[^\W_][\w .+-]{0,99}")
 
@@ -37,7 +38,7 @@ class Recipe:
     note: str = ""
 
     def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or PLAIN_NAME.fullmatch(self.name) is None:
+        if PLAIN_NAME.fullmatch(self.name) is None:
             raise StoreError(
                 "the name of a recipe becomes that of a folder: up to 100 letters, digits, spaces and . _ + -, "
                 f"and the first is a letter or digit; got {cleaned(self.name)!r}"
@@ -64,7 +65,7 @@ class CaseStudy:
         try:
             recipes = recipes_of(folder, read_json(folder / "recipes.json"))
             truth = read_npy(folder / "truth.npy")
-        except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        except (OSError, ValueError) as error:
             raise StoreError(f"{folder}: recipes.json or truth.npy cannot be read ({reason(error)})") from error
         if not recipes:
             raise StoreError(f"{folder}: recipes.json names no recipe; `majorcert pack` adds one")
@@ -72,16 +73,17 @@ class CaseStudy:
             raise StoreError(f"{folder}: truth.npy has one whole number for each image")
         return cls(folder, recipes, truth.astype(np.int64))
 
-    def ballots(self, store: str) -> Ballots:
-        return Ballots.load(self.folder / store)
+    def evidence(self, store: str) -> Evidence:
+        return load_evidence(self.folder / store)
 
     def scores(self, store: str) -> Scores | None:
-        path = self.folder / store
-        return Scores.load(path) if "scores" in Store.open(path) else None
+        """The scores that votes were kept with."""
+        opened = Store.open(self.folder / store)
+        return load_scores(self.folder / store) if opened.kind.leading != "scores" and "scores" in opened else None
 
     def n_bytes(self, store: str) -> int:
         """How much a store takes on disk, which says about how long its evidence takes to judge."""
-        return sum(path.stat().st_size for path in (self.folder / store / "labels").rglob("*") if path.is_file())
+        return sum(path.stat().st_size for path in (self.folder / store).rglob("*") if path.is_file())
 
     def truth_of(self, verdict: Verdict) -> Ints:
         """(images,) the true labels of what was judged."""
@@ -94,24 +96,17 @@ class CaseStudy:
         return max(split_size(origin, len(self.truth)) for origin in verdict.defenders)
 
 
-def recipes_of(folder: Path, described: dict[str, dict[str, Any]]) -> tuple[Recipe, ...]:
-    """The recipes that a recipes.json describes."""
+def recipes_of(folder: Path, described: Any) -> tuple[Recipe, ...]:
+    """The recipes that a recipes.json describes; their stores lie in the folder, whatever their names say."""
     try:
-        return tuple(_recipe(name, facts) for name, facts in described.items())
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        listed = typed(described, dict[str, dict[str, Any]])
+        recipes = tuple(typed({**facts, "name": name}, Recipe) for name, facts in listed.items())
+        for recipe in recipes:
+            if not recipe.defenders:
+                raise ValueError(f"every recipe has one or more defenders, {recipe.name!r} has none")
+            for store in recipe.defenders:
+                if not store or Path(store).is_absolute() or ".." in Path(store).parts:
+                    raise ValueError(f"a store is named by its path within the folder, got {store!r}")
+    except ValueError as error:
         raise StoreError(f"{folder}: recipes.json cannot be read ({reason(error)})") from error
-
-
-def _recipe(name: str, facts: dict[str, Any]) -> Recipe:
-    """A recipe as it is described; its stores lie in the folder, whatever their names say."""
-    stores = tuple(facts["defenders"])
-    if not stores:
-        raise ValueError(f"every recipe has one or more defenders, {name!r} has none")
-    for store in stores:
-        if not isinstance(store, str) or not store or Path(store).is_absolute() or ".." in Path(store).parts:
-            raise ValueError(f"a store is named by its path within the folder, got {store!r}")
-    texts = [facts.get(key, "") for key in ("command", "note")]
-    numbers = [facts.get(key) for key in ("epochs", "gpu_minutes")]
-    if not all(isinstance(text, str) for text in texts) or not all(isinstance(n, int | float | None) for n in numbers):
-        raise ValueError(f"{name!r} is not described by numbers and texts")
-    return Recipe(name, stores, **{key: value for key, value in facts.items() if key != "defenders"})
+    return recipes

@@ -8,13 +8,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from majorcert.core.ballots import Ballots
 from majorcert.core.majority import check_together
 from majorcert.core.plurality import Ints
 from majorcert.core.reach import Evidence
 from majorcert.core.threat import Patch
 from majorcert.core.verdict import Verdict
 from majorcert.errors import DataError, EvidenceError, PatchError
+from majorcert.files.truth import split_size
+from majorcert.files.untrusted import cleaned
+from majorcert.reports.rooms import room_of
 
 Pictures = npt.NDArray[np.uint8]
 
@@ -56,7 +58,7 @@ class Contents:
         first = defenders[0]
         if not len(first):
             raise EvidenceError("a report shows images, and this evidence holds none; give evidence of at least one")
-        if any(isinstance(defender, Ballots) and defender.fragile is not None for defender in defenders):
+        if any(defender.as_recorded() is not defender for defender in defenders):
             raise EvidenceError("a report shows votes as they were recorded; give the ballots without a tolerance")
         if not patches:
             raise PatchError("a report needs at least one patch size; give for example [Patch(5)]")
@@ -91,18 +93,16 @@ class Contents:
         """(images,) the place of each image in its data set"""
         return self.defenders[0].images
 
+    @property
+    def n_split(self) -> int:
+        """how many images the whole split has, as far as the evidence tells; those of the report may be a part"""
+        last = int(self.images.max()) + 1
+        return max(split_size(defender.provenance, last) for defender in self.defenders)
+
 
 def defender_names(defenders: Sequence[Evidence]) -> tuple[str, ...]:
-    """What to call each defender: its strategy if it votes, else what it says of itself; numbered if repeated."""
-    plain = [
-        str(defender.strategy)
-        if isinstance(defender, Ballots)
-        else str(
-            defender.provenance.get("name") or f"{type(defender).__name__} {defender.provenance.get('strategy', '')}"
-        )
-        for defender in defenders
-    ]
-    plain = [name.strip() for name in plain]
+    """What to call each defender: as the room of its kind says; numbered if repeated."""
+    plain = [cleaned(room_of(defender).title(defender)) for defender in defenders]
     seen: Counter[str] = Counter()
     names = []
     for name in plain:
@@ -134,9 +134,11 @@ def _checked_pictures(pictures: npt.NDArray[Any], first: Evidence) -> Pictures:
     return pictures.transpose(0, 2, 3, 1)
 
 
-def _checked_names(class_names: Sequence[str] | None, n_classes: int) -> tuple[str, ...]:
+def _checked_names(class_names: Any, n_classes: int) -> tuple[str, ...]:
     if class_names is None:
         return tuple(f"class {label}" for label in range(n_classes))
-    if len(class_names) != n_classes:
-        raise DataError(f"expected the names of {n_classes} classes, got {len(class_names)}")
-    return tuple(str(name) for name in class_names)
+    listed = isinstance(class_names, list | tuple) and all(isinstance(name, str) for name in class_names)
+    if not listed or len(class_names) != n_classes:
+        got = len(class_names) if listed else f"{cleaned(class_names)[:40]!r}"
+        raise DataError(f"expected a list of the names of {n_classes} classes, got {got}")
+    return tuple(class_names)

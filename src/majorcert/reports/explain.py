@@ -10,6 +10,7 @@ from majorcert.core.majority import majorcert
 from majorcert.core.reach import Evidence
 from majorcert.core.threat import Bools, Patch
 from majorcert.errors import DataError
+from majorcert.files.untrusted import cleaned
 from majorcert.reports.charts import UNSAFE
 from majorcert.reports.contents import Contents
 from majorcert.reports.drawing import safe_text
@@ -55,10 +56,10 @@ def explain(
             f"a {patch} patch has its top-left pixel at 0,0 to {safe.shape[0] - 1},{safe.shape[1] - 1}; got {at}"
         )
     told = scene(contents.defenders, patch, position, at)
-    names = contents.class_names
+    names = [cleaned(name) for name in contents.class_names]
     largest = int(largest_patch(one)[0])
     lines = [
-        f"image {image}: {names[told.clean]}" + _truth(contents, position, told.clean),
+        f"image {image}: {names[told.clean]}" + _truth(contents, position, told.clean, names),
         _verdict(bool(verdict.certified[0]), str(verdict.by[0]), patch, safe),
         f"largest certified square: {f'{largest}x{largest}' if largest else 'none'}",
         "",
@@ -103,11 +104,11 @@ def map_png(safe: Bools, placement: tuple[int, int], picture: npt.NDArray[np.uin
     return png(pixels)
 
 
-def _truth(contents: Contents, position: int, clean: int) -> str:
+def _truth(contents: Contents, position: int, clean: int, names: Sequence[str]) -> str:
     if contents.truth is None:
         return ""
     truth = int(contents.truth[position])
-    return " (correct)" if truth == clean else f" (wrong, it is {contents.class_names[truth]})"
+    return " (correct)" if truth == clean else f" (wrong, it is {names[truth]})"
 
 
 def _verdict(certified: bool, by: str, patch: Patch, safe: Bools) -> str:
@@ -116,15 +117,16 @@ def _verdict(certified: bool, by: str, patch: Patch, safe: Bools) -> str:
     return f"not certified against {patch}: {(~safe).sum():,} of {safe.size:,} placements are not proved safe"
 
 
-def _defender(told: Testimony, names: Sequence[str]) -> list[str]:
+def _defender(one: Testimony, names: Sequence[str]) -> list[str]:
+    says, told = f"{one.name} says {names[one.label]}", one.told
     if not told.n_ablations:
-        return [f"{told.name} says {names[told.label]}; it can be made to say {len(told.can_say) - 1} other labels"]
-    lines = [f"{told.name} says {names[told.label]}; {told.n_touched} of {told.n_ablations} ablations are touched"]
+        return [f"{says}; it can be made to say {len(one.can_say) - 1} other labels"]
+    lines = [f"{says}; {told.n_touched} of {told.n_ablations} ablations are touched"]
     shown = told.tallies[:MOST_TALLIES]
     widest = max([5, *(len(names[tally.label]) for tally in shown)])
     lines.append(f"  {'label':{widest}}  votes   kept  at most")
     for tally in shown:
-        can = "  can win" if tally.label in told.can_say else ""
+        can = "  can win" if tally.label in one.can_say else ""
         lines.append(f"  {names[tally.label]:{widest}}  {tally.votes:5}  {tally.kept:5}  {tally.most:7}{can}")
-    others = set(told.can_say) - {tally.label for tally in shown}
+    others = set(one.can_say) - {tally.label for tally in shown}
     return [*lines, f"  and {len(others)} other labels can win"] if others else lines

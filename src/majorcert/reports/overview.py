@@ -6,29 +6,16 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from majorcert.core.ballots import Ballots
-from majorcert.core.drs import drs
 from majorcert.core.largest import largest_patch
 from majorcert.core.majority import majorcert
 from majorcert.core.plurality import Ints
-from majorcert.core.threat import Bools, Patch
+from majorcert.core.threat import Patch
 from majorcert.core.verdict import Verdict
 from majorcert.reports.contents import Contents
+from majorcert.reports.rows import Row, alone, by_theorem1, safe_map
 
 Progress = Callable[[str], None]
 """Called with what is being worked out now."""
-
-
-@dataclass(frozen=True)
-class MethodRow:
-    """One line of the table: a method, and how many images it certifies."""
-
-    who: str
-    method: str
-    n_certified: int
-    n_correct: int | None
-    """images predicted correctly; None when the truth is not known, as for the next"""
-    n_certified_and_correct: int | None
 
 
 @dataclass(frozen=True)
@@ -58,7 +45,7 @@ class Findings:
 
     patch: Patch
     verdict: Verdict
-    methods: tuple[MethodRow, ...]
+    methods: tuple[Row, ...]
     classes: tuple[ClassRow, ...]
     confused: tuple[Confused, ...]
     """every pair of labels that occurs, the most frequent first; empty when the truth is not known"""
@@ -108,7 +95,7 @@ def overview(contents: Contents, progress: Progress = lambda step: None) -> Over
 
 def _findings(contents: Contents, patch: Patch) -> Findings:
     verdict = majorcert(contents.defenders, patch)
-    safe = np.ones((len(verdict), 1, 1), dtype=bool) if verdict.safe is None else verdict.safe
+    safe = safe_map(verdict)
     return Findings(
         patch=patch,
         verdict=verdict,
@@ -120,32 +107,19 @@ def _findings(contents: Contents, patch: Patch) -> Findings:
     )
 
 
-def _methods(contents: Contents, patch: Patch, ensemble: Verdict) -> tuple[MethodRow, ...]:
-    rows = []
-    for name, defender in zip(contents.names, contents.defenders, strict=True):
-        if isinstance(defender, Ballots):
-            verdict = drs(defender, patch, bound="margin")
-            rows.append(_row(contents, name, "DRS, margin", verdict.predicted, verdict.certified))
-        alone = ensemble if len(contents.defenders) == 1 else drs(defender, patch, bound="local")
-        how = "DRS, local" if isinstance(defender, Ballots) else "alone"
-        rows.append(_row(contents, name, how, alone.predicted, alone.certified))
+def _methods(contents: Contents, patch: Patch, ensemble: Verdict) -> tuple[Row, ...]:
+    verdicts = [
+        (name, verdict)
+        for name, defender in zip(contents.names, contents.defenders, strict=True)
+        for verdict in alone(defender, patch)
+    ]
     if len(contents.defenders) > 1:
-        by_theorem1 = ensemble.by == "theorem1"
-        rows.append(_row(contents, "ensemble", "MajorCert, theorem 1 alone", ensemble.predicted, by_theorem1))
-        rows.append(_row(contents, "ensemble", "MajorCert, theorem 2", ensemble.predicted, ensemble.certified))
+        verdicts += [("ensemble", by_theorem1(ensemble)), ("ensemble", ensemble)]
     for other in contents.verdicts:
         if other.patch == patch:
             who = ", ".join(str(origin.get("strategy", origin.get("name", "?"))) for origin in other.defenders)
-            how = "PG-DRS" if other.method == "pg-drs" else other.method
-            rows.append(_row(contents, who, how, other.predicted, other.certified))
-    return tuple(rows)
-
-
-def _row(contents: Contents, who: str, method: str, predicted: Ints, certified: Bools) -> MethodRow:
-    if contents.truth is None:
-        return MethodRow(who, method, int(certified.sum()), None, None)
-    correct = predicted == contents.truth
-    return MethodRow(who, method, int(certified.sum()), int(correct.sum()), int((certified & correct).sum()))
+            verdicts.append((who, other))
+    return tuple(Row.of(who, verdict, contents.truth) for who, verdict in verdicts)
 
 
 def _classes(contents: Contents, verdict: Verdict) -> tuple[ClassRow, ...]:

@@ -1,25 +1,29 @@
 """From evidence as it was voted to a case study that can be kept: few small files, described in one place."""
 
 import json
+import re
 import shutil
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import numpy as np
 
 from majorcert.core.ballots import Ballots
+from majorcert.core.reach import Evidence
 from majorcert.defences.scores import Scores
 from majorcert.errors import EvidenceError, StoreError
 from majorcert.files.atomic import check_place, replacing
+from majorcert.files.evidence import load_evidence
 from majorcert.files.publish import publish
 from majorcert.files.store import Store
 from majorcert.files.truth import read_truth, truth_beside
 from majorcert.files.untrusted import read_json, read_npz, reason
 from majorcert.reports.casestudy import Recipe, recipes_of
+from majorcert.reports.rooms import room_of
 
 BAND_STEPS, BLOCK_STEPS = 255, 15
 """How finely scores are kept: a byte each, or half a byte where there are very many of them."""
@@ -57,15 +61,15 @@ def pack(
     check_place(folder / "recipes.json")
     with TemporaryDirectory(prefix=".packing-", dir=folder) as beside:
         for source in map(Path, stores):
-            ballots = Ballots.load(source)
-            images.append(ballots.provenance.get("images_sha256"))
+            evidence = load_evidence(source)
+            images.append(evidence.provenance.get("images_sha256"))
             if images[-1] != images[0]:
                 raise EvidenceError(
                     f"{source}: voted on other images than the rest of {folder}; use evidence of one split"
                 )
-            _keep_truth(folder, ballots, truth or truth_beside(source, ballots))
-            store = _named(recipe.name, str(ballots.strategy), packed)
-            packed.append(_packed(ballots, source, Path(beside), store))
+            _keep_truth(folder, evidence, truth or truth_beside(source, evidence))
+            store = _named(recipe.name, room_of(evidence).title(evidence), packed)
+            packed.append(_packed(evidence, source, Path(beside), store))
         for item in packed:
             with replacing(folder / item.store) as place:
                 (Path(beside) / item.store).rename(place)
@@ -111,12 +115,12 @@ def _check_votes_follow(scores: Scores, ballots: Ballots, source: Path) -> None:
         )
 
 
-def _packed(ballots: Ballots, source: Path, folder: Path, store: str) -> Packed:
-    scores = scores_of(source, ballots)
-    publish(ballots, folder / store, scores)
+def _packed(evidence: Evidence, source: Path, folder: Path, store: str) -> Packed:
+    scores = scores_of(source, cast(Ballots, evidence)) if room_of(evidence).votes else None
+    publish(evidence, folder / store, scores)
     said = "none" if scores is None else f"{scores.one} steps"
-    if (n_bytes := _size(folder / store / "scores")) > LARGEST_SCORES:
-        publish(ballots, folder / store)
+    if (n_bytes := _size(folder / store / "scores")) > LARGEST_SCORES and scores is not None:
+        publish(evidence, folder / store)
         said = f"left out, they take {n_bytes / 1e6:.1f} MB"
     return Packed(str(source), store, _size(folder / store), said)
 
@@ -157,9 +161,9 @@ def _described(folder: Path) -> dict[str, dict[str, Any]]:
     return described
 
 
-def _named(recipe: str, spec: str, packed: Sequence[Packed]) -> str:
-    """ "columns:19/5" as RECIPE/columns-19-5.zarr; of several defenders of one strategy the later ones are numbered."""
-    stem = f"{recipe}/{spec.replace(':', '-').replace('/', '-')}"
+def _named(recipe: str, title: str, packed: Sequence[Packed]) -> str:
+    """ "columns:19/5" as RECIPE/columns-19-5.zarr; of several defenders of one name the later ones are numbered."""
+    stem = f"{recipe}/{re.sub(r'[^A-Za-z0-9]+', '-', title)}"
     taken = {item.store for item in packed}
     names = (f"{stem}-no{n}.zarr" if n > 1 else f"{stem}.zarr" for n in count(1))
     return next(name for name in names if name not in taken)
@@ -169,19 +173,19 @@ def _images_of(store: Path) -> Any:
     return Store.open(store).attributes.get("images_sha256")
 
 
-def _keep_truth(folder: Path, ballots: Ballots, path: str | Path) -> None:
+def _keep_truth(folder: Path, evidence: Evidence, path: str | Path) -> None:
     """Write truth.npy the first time; later, refuse labels that differ."""
     kept = folder / "truth.npy"
-    if not np.array_equal(ballots.images, np.arange(len(ballots))):
+    if not np.array_equal(evidence.images, np.arange(len(evidence))):
         raise EvidenceError("a case study is about every image of a split; this evidence leaves some out")
     if kept.is_file() and not Path(path).is_file():
         return
-    labels = read_truth(path, ballots, _refuse)
+    labels = read_truth(path, evidence, _refuse)
     labels = labels.astype(np.min_scalar_type(labels.max(initial=0)))
     if not kept.is_file():
         with replacing(kept) as beside, beside.open("wb") as file:
             np.save(file, labels)
-    elif not np.array_equal(read_truth(kept, ballots), labels):
+    elif not np.array_equal(read_truth(kept, evidence), labels):
         raise EvidenceError(f"{path}: these true labels are not those of {kept}")
 
 

@@ -1,6 +1,6 @@
 """The report: one HTML file that needs nothing else, a pure function of what it is made from."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -10,7 +10,6 @@ import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
 import majorcert
-from majorcert.core.ballots import Ballots
 from majorcert.core.plurality import Ints
 from majorcert.core.threat import Patch
 from majorcert.errors import DataError
@@ -19,21 +18,16 @@ from majorcert.reports.charts import curve_chart, heat_map, largest_chart
 from majorcert.reports.contents import Contents
 from majorcert.reports.overview import Confused, Findings, Overview, overview
 from majorcert.reports.palette import PALETTE
-from majorcert.reports.payload import (
-    BY,
-    IMAGES_PER_BLOCK,
-    Block,
-    defender_facts,
-    evidence_blocks,
-    fact_rows,
-    facts_block,
-    script_json,
-)
+from majorcert.reports.payload import Block, script_json
+from majorcert.reports.rooms import room_of
 from majorcert.reports.sprite import Sprites, spaced, sprites
 
 LIMIT = 10_000
 """Images that the gallery and the explorer hold unless told otherwise."""
-SCRIPTS = ("payload.js", "votes.js", "story.js", "drawing.js", "gallery.js", "explorer.js", "page.js")
+SCRIPTS = ("payload", "majority", "reach", "ballots", "story", "drawing", "gallery", "explorer", "page")
+IMAGES_PER_BLOCK = 256
+"""The page unpacks one block at a time, when an image of it is looked at."""
+BY = ("", "theorem1", "theorem2")
 MOST_CONFUSION_CLASSES = 12
 """Up to so many classes the confusion is a square; beyond that, a list of the most frequent mistakes."""
 MOST_SQUARES = 12
@@ -82,7 +76,8 @@ def page(
     progress("packing the evidence")
     shown = spaced(len(contents), limit)
     pictures = None if contents.pictures is None else sprites(contents.pictures[shown])
-    blocks = [facts_block(contents, numbers, shown), *evidence_blocks(contents, shown)]
+    facts = _facts(contents, numbers)
+    blocks = [_facts_block(facts, shown), *_evidence_blocks(contents, shown)]
     blocks += pictures.blocks if pictures else ()
     template = _environment().get_template("report.html")
     return template.render(
@@ -99,10 +94,10 @@ def page(
         mistaken=_mistaken,
         heat_map=heat_map,
         ballots_ratio=_ballots_ratio(contents),
-        voting=[isinstance(defender, Ballots) for defender in contents.defenders],
+        rooms=list(map(room_of, contents.defenders)),
         explorer_patches=_explorer_patches(contents),
         blocks=blocks,
-        manifest=script_json(_manifest(contents, shown, blocks, pictures)),
+        manifest=script_json(_manifest(contents, list(facts), shown, blocks, pictures)),
     )
 
 
@@ -115,13 +110,45 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     source = partial(environment.loader.get_source, environment) if environment.loader else None
-    environment.globals["scripts"] = [source(name)[0] for name in SCRIPTS] if source else []
+    environment.globals["scripts"] = [source(f"{name}.js")[0] for name in SCRIPTS] if source else []
     environment.globals["style"] = source("report.css")[0] if source else ""
     environment.filters["percent"] = lambda part, whole: f"{part / max(whole, 1):.1%}"
     return environment
 
 
-def _manifest(contents: Contents, shown: Ints, blocks: list[Block], pictures: Sprites | None) -> dict[str, Any]:
+def _facts(contents: Contents, numbers: Overview) -> dict[str, Ints]:
+    """(images,) each: what the gallery knows of every image."""
+    facts = {"image": contents.images, "predicted": numbers.findings[0].verdict.predicted, "largest": numbers.largest}
+    facts["truth"] = np.full(len(contents), -1) if contents.truth is None else contents.truth
+    facts |= {f"label{place}": defender.label for place, defender in enumerate(contents.defenders)}
+    for found in numbers.findings:
+        facts[f"by {found.patch}"] = np.array([BY.index(by) for by in found.verdict.by.tolist()])
+        facts[f"unsafe {found.patch}"] = found.n_unsafe
+    return facts
+
+
+def _facts_block(facts: dict[str, Ints], shown: Ints) -> Block:
+    """One row for each fact, one column for each shown image."""
+    return Block.of("facts", np.stack([row[shown] for row in facts.values()]).astype(np.int32))
+
+
+def _evidence_blocks(contents: Contents, shown: Ints) -> Iterator[Block]:
+    """What the room of each defender shows of the images."""
+    for place, defender in enumerate(contents.defenders):
+        room = room_of(defender)
+        yield from room.blocks(place, defender)
+        for number, start in enumerate(range(0, len(shown), IMAGES_PER_BLOCK)):
+            some = defender[shown[start : start + IMAGES_PER_BLOCK]]
+            yield from room.images(f"{place}.{number}", some, contents.patches)
+
+
+def _any_patch(contents: Contents) -> bool:
+    return all(room_of(defender).votes for defender in contents.defenders)
+
+
+def _manifest(
+    contents: Contents, fact_names: list[str], shown: Ints, blocks: list[Block], pictures: Sprites | None
+) -> dict[str, Any]:
     """What the script needs beside the blocks."""
     return {
         "imageSize": contents.image_size,
@@ -131,9 +158,15 @@ def _manifest(contents: Contents, shown: Ints, blocks: list[Block], pictures: Sp
         "palette": PALETTE,
         "hasTruth": contents.truth is not None,
         "nShown": len(shown),
+        "n": len(contents),
+        "nSplit": contents.n_split,
         "imagesPerBlock": IMAGES_PER_BLOCK,
-        "factRows": fact_rows(contents),
-        "defenders": defender_facts(contents),
+        "factRows": fact_names,
+        "anyPatch": _any_patch(contents),
+        "defenders": [
+            {"name": name, "room": room_of(defender).name, **room_of(defender).facts(defender)}
+            for name, defender in zip(contents.names, contents.defenders, strict=True)
+        ],
         "blocks": {block.name: block.type for block in blocks},
         "pictures": None
         if pictures is None
@@ -179,7 +212,7 @@ def _mistaken(found: Findings) -> list[Confused]:
 
 def _explorer_patches(contents: Contents) -> list[Patch]:
     """Those of the report; ballots answer for any other patch too, so small squares follow."""
-    if not all(isinstance(defender, Ballots) for defender in contents.defenders):
+    if not _any_patch(contents):
         return list(contents.patches)
     squares = [Patch(side) for side in range(1, 1 + min(*contents.image_size, MOST_SQUARES))]
     return list(dict.fromkeys([*contents.patches, *squares]))

@@ -6,19 +6,23 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
+from majorcert.core.ballots import Ballots
 from majorcert.core.largest import largest_patch
 from majorcert.core.majority import majorcert
+from majorcert.core.reach import Evidence
 from majorcert.core.threat import ImageSize, Patch
 from majorcert.core.verdict import Verdict
-from majorcert.defences.patchguard import patchguard
+from majorcert.defences.patchguard import MaskedScores
+from majorcert.defences.scores import Scores
 from majorcert.errors import StoreError
 from majorcert.files.atomic import replacing
-from majorcert.files.untrusted import read_json
+from majorcert.files.untrusted import cleaned, read_json
 from majorcert.reports.casestudy import CaseStudy, Recipe
+from majorcert.reports.rooms import room_of
 from majorcert.reports.rows import WORDS, alone, by_papers_reach, by_theorem1, safe_map
 from majorcert.reports.score import score
 
@@ -90,40 +94,37 @@ def _run(job: Job) -> Results:
 
 
 def _defender(study: CaseStudy, recipe: Recipe, stores: tuple[str]) -> Results:
-    """The rows of one defender alone: DRS by margin and by placement, and PatchGuard."""
+    """The rows of one defender alone, by every method for its kind, and of votes by PatchGuard too."""
     (store,) = stores
-    ballots, scores = study.ballots(store), study.scores(store)
-    verdicts = [
-        verdict
-        for patch in patches_for(ballots.image_size)
-        for verdict in (
-            *alone(ballots, patch),
-            patchguard(ballots if scores is None else scores, patch),
-        )
-    ]
-    rows = [_row(study, recipe, stores, verdict) for verdict in verdicts]
-    kind = "votes" if scores is None else f"scores of {scores.one} steps"
-    return {
-        "rows": rows,
-        "means": _means(rows),
-        "masked": [{"recipe": recipe.name, "evidence": store, "masked": kind}],
-    }
+    evidence, scores = study.evidence(store), study.scores(store)
+    patches, masked = patches_for(evidence.image_size), []
+    verdicts = [verdict for patch in patches for verdict in alone(evidence, patch)]
+    if room_of(evidence).votes:
+        points = Scores.of_votes(cast(Ballots, evidence)) if scores is None else scores
+        verdicts += [verdict for patch in patches for verdict in alone(MaskedScores(points, patch), patch)]
+        kind = "votes" if scores is None else f"scores of {scores.one} steps"
+        masked = [{"recipe": recipe.name, "evidence": store, "masked": kind}]
+    rows = [_row(study, recipe, stores, [evidence], verdict) for verdict in verdicts]
+    return {"rows": rows, "means": _means(rows), "masked": masked}
 
 
 def _ensemble(study: CaseStudy, recipe: Recipe, stores: tuple[str, ...]) -> Results:
     """The rows of the whole ensemble, its accuracy at every size, and where it is unsafe."""
-    defenders = [study.ballots(store) for store in stores]
+    defenders = [study.evidence(store) for store in stores]
     n, size = len(defenders[0]), defenders[0].image_size
     rows, unsafe, reference = [], [], []
     correct = np.zeros(n, dtype=bool)
     for patch in patches_for(size):
         exact = majorcert(defenders, patch)
-        paper, as_released = by_papers_reach(defenders, exact)
-        rows += [_row(study, recipe, stores, each) for each in (by_theorem1(exact), paper, exact)]
         correct = exact.predicted == study.truth_of(exact)
         told = {"recipe": recipe.name, "patch": str(patch)}
+        verdicts = [by_theorem1(exact), exact]
+        if all(room_of(defender).votes for defender in defenders):
+            paper, as_released = by_papers_reach(defenders, exact)
+            verdicts.insert(1, paper)
+            reference.append({**told, "certified": _percent((as_released & correct).sum(), n)})
+        rows += [_row(study, recipe, stores, defenders, verdict) for verdict in verdicts]
         unsafe.append({**told, "images": (~safe_map(exact)[correct]).sum(axis=0).tolist()})
-        reference.append({**told, "certified": _percent((as_released & correct).sum(), n)})
     limit = min(LARGEST_SIDE, *size)
     largest = np.where(correct, np.minimum(largest_patch(defenders), limit), 0)
     counts = np.bincount(largest, minlength=limit + 1)
@@ -150,17 +151,20 @@ def part_of_split(results: Results, recipe: str) -> str:
     return "" if n == n_split else f"{n} of the split's {n_split} images"
 
 
-def _row(study: CaseStudy, recipe: Recipe, stores: Sequence[str], verdict: Verdict) -> dict[str, Any]:
+def _row(
+    study: CaseStudy, recipe: Recipe, stores: Sequence[str], defenders: Sequence[Evidence], verdict: Verdict
+) -> dict[str, Any]:
     found = score(verdict, study.truth_of(verdict))
     return {
         "recipe": recipe.name,
         "method": verdict.method,
-        "defenders": [str(origin["strategy"]) for origin in verdict.defenders],
+        "defenders": [cleaned(room_of(defender).title(defender)) for defender in defenders],
         "evidence": list(stores),
         "patch": str(verdict.patch),
-        "promise": "recovery",
+        "promise": verdict.promise,
         "clean": round(100 * found.clean, 2),
         "certified": round(100 * found.certified, 2),
+        **({} if verdict.alert is None else {"alerts": _percent(verdict.alert.sum(), found.n)}),
         "n": found.n,
         "n_split": study.n_split(verdict),
     }

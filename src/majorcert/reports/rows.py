@@ -7,17 +7,20 @@ import numpy as np
 import numpy.typing as npt
 
 from majorcert.core.ballots import Ballots
-from majorcert.core.drs import DrsBound, drs
+from majorcert.core.drs import drs
 from majorcert.core.majority import majorcert
 from majorcert.core.reach import Evidence
 from majorcert.core.threat import Bools, Patch
 from majorcert.core.verdict import Verdict
+from majorcert.reports.rooms import room_of
 from majorcert.reports.score import summary
 
 WORDS = {
     "drs-margin": "DRS margin",
     "drs-local": "DRS local",
     "pg-drs": "PG-DRS",
+    "pool": "pooled votes",
+    "double-masking": "double masking",
     "majorcert-theorem1": "MajorCert, theorem 1 alone",
     "majorcert-paper": "MajorCert, paper's reach",
     "majorcert-exact": "MajorCert, exact reach",
@@ -58,8 +61,25 @@ class Row:
 
 def alone(defender: Evidence, patch: Patch) -> Iterator[Verdict]:
     """One defender by every method for its kind."""
-    bounds: tuple[DrsBound, ...] = ("margin", "local") if isinstance(defender, Ballots) else ("local",)
-    return (drs(defender, patch, bound=bound) for bound in bounds)
+    for method, bound in room_of(defender).alone.items():
+        verdict = _by_itself(defender, patch) if bound is None else drs(defender, patch, bound=bound)
+        yield replace(verdict, method=method)
+
+
+def _by_itself(defender: Evidence, patch: Patch) -> Verdict:
+    """What a defender that does not vote certifies of itself, which is what its reach certifies, without the maps."""
+    certified = defender.certified_alone(patch)
+    return Verdict(
+        predicted=defender.label,
+        certified=certified,
+        by=np.where(certified, "local", "").astype("<U9"),
+        safe=None,
+        witnesses=(None,) * len(defender),
+        images=defender.images,
+        patch=patch,
+        method="drs-local",
+        defenders=(defender.provenance,),
+    )
 
 
 def by_theorem1(exact: Verdict) -> Verdict:

@@ -1,7 +1,7 @@
 """One image, one placement: what each defender can be made to say, and why the label is safe there or is not.
 
-Numbers come from the core: ballots, touched ablations and reach. The page tells the same story in the browser, word
-for word; templates/story.js is the twin of this file.
+Numbers come from the core: labels, reaches, and what the room of each kind tells. The page tells the same story in the
+browser, word for word; templates/story.js is the twin of this file.
 """
 
 import re
@@ -10,26 +10,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from majorcert.core.ballots import Ballots
 from majorcert.core.plurality import plurality_of_labels, standing
 from majorcert.core.reach import NO_LABEL, Evidence
 from majorcert.core.threat import Bools, Patch
 from majorcert.reports.contents import defender_names
+from majorcert.reports.rooms import Told, room_of
 
 PLAIN_NAME = re.compile(r"[A-Za-z][A-Za-z -]*")
 """Names that read well in a sentence; all others, such as digits, stand in quotation marks."""
 NAMED = 3
 """Labels that a sentence names before it counts the others."""
-
-
-@dataclass(frozen=True)
-class Tally:
-    """The votes for one label: all of them, those that no patch here can touch, and the most it can end up with."""
-
-    label: int
-    votes: int
-    kept: int
-    most: int
 
 
 @dataclass(frozen=True)
@@ -41,10 +31,8 @@ class Testimony:
     """what it says of the clean image"""
     can_say: tuple[int, ...]
     """its reach, ascending"""
-    tallies: tuple[Tally, ...]
-    """of every label with a vote, the most votes first; empty for evidence that is not ballots"""
-    n_touched: int
-    n_ablations: int
+    told: Told
+    """what else its kind tells of it"""
 
 
 @dataclass(frozen=True)
@@ -82,7 +70,7 @@ def scene(defenders: Sequence[Evidence], patch: Patch, image: int, placement: tu
     others = reach.copy()
     others[:, clean] = False
     forced = [rival if row[rival] else int(row.argmax()) if row.any() else clean for row in others]
-    names = defender_names(defenders)
+    tells = [room_of(one).tell(one, patch, placement) for one in some]
     return Scene(
         placement=placement,
         clean=clean,
@@ -91,7 +79,10 @@ def scene(defenders: Sequence[Evidence], patch: Patch, image: int, placement: tu
         n_clean=n_clean,
         n_rival=int(reach[:, rival].sum()),
         forced=tuple(forced),
-        testimonies=tuple(map(_testimony, names, some, reach, [patch] * len(some), [placement] * len(some))),
+        testimonies=tuple(
+            Testimony(name, int(one.label[0]), tuple(np.flatnonzero(inside).tolist()), told)
+            for name, one, inside, told in zip(defender_names(defenders), some, reach, tells, strict=True)
+        ),
     )
 
 
@@ -103,19 +94,6 @@ def _reach(defender: Evidence, patch: Patch, placement: tuple[int, int]) -> Bool
     used = here.listed[0] != NO_LABEL
     inside[here.listed[0][used]] = here.members[0, used, 0, 0]
     return inside
-
-
-def _testimony(name: str, one: Evidence, reach: Bools, patch: Patch, placement: tuple[int, int]) -> Testimony:
-    label, can_say = int(one.label[0]), tuple(np.flatnonzero(reach).tolist())
-    if not isinstance(one, Ballots):
-        return Testimony(name, label, can_say, (), 0, 0)
-    touched = one.strategy.touched(patch, one.image_size).mask(*placement)
-    n_touched, counts = int(touched.sum()), one.counts()[0]
-    untouched = one.labels[0][~touched]
-    kept = np.bincount(untouched[untouched >= 0], minlength=one.n_classes)
-    voted = sorted(np.flatnonzero(counts).tolist(), key=lambda label: (-counts[label], label))
-    tallies = tuple(Tally(at, int(counts[at]), int(kept[at]), int(kept[at]) + n_touched) for at in voted)
-    return Testimony(name, label, can_say, tallies, n_touched, len(touched))
 
 
 def sentence(scene: Scene, class_names: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-// Everything that is drawn on a canvas: the image with its map, the ballots, the small pictures of the gallery.
+// What is drawn of an image: its picture with the map, and the small pictures of the gallery.
 
 // The colours of the current theme, as the browser resolves them; asked for once, until the theme changes.
 let themeFound = null;
@@ -96,55 +96,4 @@ function drawThumbnail(canvas, picture, ensemble, patch) {
   const context = sized(canvas, WIDTH * scale, HEIGHT * scale);
   drawPicture(context, picture, scale, colours);
   if (ensemble) drawMap(context, ensemble, patch, scale, colours, picture ? 0.4 : 0.8, false);
-}
-
-// The ballots of one defender, each at its first pixel; those that the patch touches are bright and outlined.
-function drawBallots(canvas, tallies, [top, left], colourOf, isolated) {
-  const nColumns = tallies.nColumns;
-  const nRows = tallies.votes.planes[0].length / nColumns;
-  const theme = themeColours();
-  const side = 480;
-  const ratio = Math.min(Math.max(HEIGHT / WIDTH, 0.4), 2.5);
-  const context = sized(canvas, side, Math.round(side * ratio));
-  const [cellWidth, cellHeight] = [canvas.width / nColumns, canvas.height / nRows];
-  const gap = Math.min(cellWidth, cellHeight) >= 7 ? 1 : 0;
-  const touchedRows = new Set(tallies.rows[top]);
-  const touchedColumns = new Set(tallies.columns[left]);
-  const touched = (i, j) => touchedRows.has(i) && touchedColumns.has(j);
-  context.strokeStyle = theme.ink;
-  context.lineWidth = 3;
-  context.beginPath();
-  for (let i = 0; i < nRows; i++)
-    for (let j = 0; j < nColumns; j++) {
-      const [x, y] = [j * cellWidth, i * cellHeight];
-      const labels = tallies.votes.planes.map((plane) => plane[i * nColumns + j]).filter((label) => label >= 0);
-      const lit = touched(i, j);
-      drawBallot(context, labels, [x, y, cellWidth - gap, cellHeight - gap], lit, colourOf, isolated, theme);
-      if (!lit) continue;
-      if (!touched(i - 1, j)) line(context, x, y, x + cellWidth, y);
-      if (!touched(i + 1, j)) line(context, x, y + cellHeight, x + cellWidth, y + cellHeight);
-      if (!touched(i, j - 1)) line(context, x, y, x, y + cellHeight);
-      if (!touched(i, j + 1)) line(context, x + cellWidth, y, x + cellWidth, y + cellHeight);
-    }
-  context.globalAlpha = 1;
-  context.stroke();
-}
-
-function line(context, x, y, toX, toY) {
-  context.moveTo(x, y);
-  context.lineTo(toX, toY);
-}
-
-// One ballot: a part of its cell for each label it names; blank when it abstains.
-function drawBallot(context, labels, [x, y, width, height], lit, colourOf, isolated, theme) {
-  const wide = width >= height;
-  const n = Math.max(labels.length, 1);
-  for (let part = 0; part < n; part++) {
-    const label = labels[part];
-    const faint = isolated !== null && isolated !== label;
-    context.globalAlpha = label === undefined ? 1 : faint ? 0.08 : lit ? 1 : 0.6;
-    context.fillStyle = label === undefined ? theme.blank : (colourOf.get(label) ?? theme.line);
-    if (wide) context.fillRect(x + (width / n) * part, y, width / n, height);
-    else context.fillRect(x, y + (height / n) * part, width, height / n);
-  }
 }

@@ -1,39 +1,15 @@
 // The explorer: one image, one patch, one placement, and what every defender can be made to say there.
 
-const MOST_TALLIES = 8;
-
-function make(tag, properties = {}) {
-  return Object.assign(document.createElement(tag), properties);
-}
-
-const touchedCache = new Map();
-
-function touchedOf(place, side, visible, nPixels, length) {
-  const key = `${place} ${side} ${length}`;
-  if (!touchedCache.has(key)) touchedCache.set(key, touchedRuns(visible, nPixels, length));
-  return touchedCache.get(key);
-}
-
-// The evidence of one image under one patch, unpacked and counted.
-async function loadEnsemble(position, [height, width]) {
+// The evidence of one image under one patch, unpacked and counted by the room of each defender's kind.
+async function loadEnsemble(position, patch) {
   const number = Math.floor(position / manifest.imagesPerBlock);
   const place = position % manifest.imagesPerBlock;
   const inBlock = Math.min(manifest.imagesPerBlock, manifest.nShown - number * manifest.imagesPerBlock);
-  const [nTops, nLefts] = [HEIGHT - height + 1, WIDTH - width + 1];
   const facts = await loadFacts();
   const labels = manifest.defenders.map((_, at) => facts[`label${at}`][position]);
-  const load = async ({ kind, votes, rows, columns }, at) => {
-    if (kind === "reach") {
-      const names = ["cells", "listed", "members", "below"].map((name) => `${name}${at}.${number}.${height}x${width}`);
-      return new RecordedReach(...(await Promise.all(names.map(block))), place, nTops);
-    }
-    const [cast, rowRuns, columnRuns] = await Promise.all([`votes${at}.${number}`, `rows${at}`, `columns${at}`].map(block));
-    const n = rows * columns;
-    const planes = Array.from({ length: votes }, (_, vote) => cast.subarray((vote * inBlock + place) * n).subarray(0, n));
-    const touched = [touchedOf(at, "rows", rowRuns, HEIGHT, height), touchedOf(at, "columns", columnRuns, WIDTH, width)];
-    return new Tallies(new Votes(planes), ...touched, columns);
-  };
-  return new Ensemble(await Promise.all(manifest.defenders.map(load)), labels, nTops, nLefts);
+  const load = (defender, at) => ROOMS[defender.room].load({ ...defender, at }, { number, place, inBlock, patch });
+  const members = await Promise.all(manifest.defenders.map(load));
+  return new Ensemble(members, labels, HEIGHT - patch[0] + 1, WIDTH - patch[1] + 1);
 }
 
 class Explorer {
@@ -107,14 +83,14 @@ class Explorer {
     document.getElementById("next-unsafe").disabled = nUnsafe === 0;
 
     const totals = new Map();
-    for (const { votes } of ensemble.members)
-      for (const label of votes?.listed ?? []) totals.set(label, (totals.get(label) ?? 0) + votes.counts[label]);
+    for (const { counts } of ensemble.members)
+      for (const [label, votes] of counts) totals.set(label, (totals.get(label) ?? 0) + votes);
     for (const label of ensemble.labels) if (!totals.has(label)) totals.set(label, 0);
     const occurring = [...totals.keys()].sort((a, b) => totals.get(b) - totals.get(a) || a - b);
     this.colours = labelColours(occurring);
     this.legend(occurring.slice(0, manifest.palette.length), occurring.length);
     this.scene = sceneAt(ensemble, 0, 0);
-    this.cards.forEach((card, place) => this.layCard(card, this.scene.testimonies[place]));
+    this.cards.forEach((card, place) => this.layCard(card, this.scene.testimonies[place], place));
   }
 
   legend(labels, n) {
@@ -140,55 +116,13 @@ class Explorer {
     document.getElementById("legend").replaceChildren(...items);
   }
 
-  // One line for each label with votes; the numbers are filled in by `fillCard`.
-  layCard(card, told) {
+  layCard(card, told, place) {
     Object.assign(card.querySelector(".says"), { textContent: CLASS_NAMES[told.label], title: CLASS_NAMES[told.label] });
-    const body = card.querySelector("tbody");
-    if (!body) return;
-    const rows = told.tallies.slice(0, MOST_TALLIES).map(({ label }) => {
-      const row = make("tr");
-      const head = make("th", { scope: "row" });
-      const swatch = make("span", { className: "swatch" });
-      swatch.style.background = this.colours.get(label) ?? "var(--line)";
-      head.append(swatch, make("bdi", { textContent: CLASS_NAMES[label], title: CLASS_NAMES[label] }));
-      const range = make("span", { className: "range" });
-      range.append(...["sure", "unsure", "need"].map((className) => make("span", { className })));
-      head.append(range);
-      row.append(head, ...["kept", "most", "reach"].map((className) => make("td", { className })));
-      return row;
-    });
-    body.replaceChildren(...rows);
+    this.room(place).lay(card, told, this.colours);
   }
 
-  fillCard(card, told, place) {
-    const tallies = this.ensemble.members[place];
-    if (!tallies.votes) {
-      const names = told.canSay.slice(0, 6).map((label) => CLASS_NAMES[label]);
-      const more = told.canSay.length - names.length;
-      card.querySelector(".reach-list").textContent = names.join(", ") + (more > 0 ? ` and ${more} more` : "");
-      return;
-    }
-    const reach = new Set(told.canSay);
-    card.querySelector(".touched").textContent = `${told.nTouched} of ${told.nAblations} ablations touched`;
-    const rows = card.querySelectorAll("tbody tr");
-    const share = (votes) => `${(100 * Math.min(votes, told.nAblations)) / told.nAblations}%`;
-    const need = share(Math.max(0, ...told.tallies.map(({ kept }) => kept)));
-    told.tallies.slice(0, MOST_TALLIES).forEach(({ label, kept, most }, i) => {
-      const row = rows[i];
-      row.querySelector(".sure").style.width = share(kept);
-      row.querySelector(".unsure").style.width = share(most - kept);
-      row.querySelector(".need").style.left = `min(${need}, calc(100% - 2px))`;
-      row.querySelector(".kept").textContent = kept;
-      row.querySelector(".most").textContent = most;
-      row.querySelector(".reach").textContent = reach.has(label) ? "can win" : "";
-      row.classList.toggle("in-reach", reach.has(label));
-    });
-    const listed = told.tallies.slice(0, MOST_TALLIES).filter(({ label }) => reach.has(label)).length;
-    const others = told.canSay.length - listed;
-    card.querySelector(".others").textContent = others ? `${others} other label${others > 1 ? "s" : ""} can win` : "No other label can win";
-    const canvas = card.querySelector("canvas");
-    canvas.setAttribute("aria-label", `Ballots of ${told.name}: ${told.nTouched} of ${told.nAblations} are touched`);
-    drawBallots(canvas, tallies, this.at, this.colours, this.isolated);
+  room(place) {
+    return ROOMS[manifest.defenders[place].room];
   }
 
   draw() {
@@ -199,6 +133,8 @@ class Explorer {
     verdict.textContent = isolated(sentenceOf(this.scene));
     verdict.dataset.state = this.scene.safe ? "proved" : "open";
     document.getElementById("placement").textContent = `top ${this.at[0]}, left ${this.at[1]}`;
-    this.cards.forEach((card, place) => this.fillCard(card, this.scene.testimonies[place], place));
+    this.cards.forEach((card, place) =>
+      this.room(place).fill(card, this.scene.testimonies[place], this.ensemble.members[place], this),
+    );
   }
 }

@@ -10,7 +10,7 @@ function parsePatch(text) {
 }
 
 // Ballots answer for every patch; a recorded reach only for those it was recorded at.
-const anyPatch = manifest.defenders.every(({ kind }) => kind === "ballots");
+const { anyPatch } = manifest;
 
 // Every image here has a number, its place in the data set; positions count the images of this page.
 function positionOf(facts, number) {

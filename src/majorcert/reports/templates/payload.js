@@ -55,3 +55,10 @@ async function pictureOf(position) {
   const sheet = await block("pictures." + Math.floor(place / perSheet));
   return { sheet, x: (within % columns) * WIDTH, y: Math.floor(within / columns) * HEIGHT };
 }
+
+function make(tag, properties = {}) {
+  return Object.assign(document.createElement(tag), properties);
+}
+
+// What the page shows of each kind of evidence, beside its label and its reach: {load, lay, fill}.
+const ROOMS = {};

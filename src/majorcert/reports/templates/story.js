@@ -1,4 +1,4 @@
-// One image, one placement, in numbers and in words: the twin of majorcert's report/story.py.
+// One image, one placement, in numbers and in words: the twin of majorcert's reports/story.py.
 
 const NAMED = 3;
 
@@ -12,19 +12,12 @@ function listing(names, last) {
 // The story of an ensemble with the patch at one placement, as plain data.
 function sceneAt(ensemble, top, left) {
   const judged = ensemble.judge(top, left);
-  const testimonies = ensemble.members.map((member, place) => {
-    const { name } = manifest.defenders[place];
-    const told = { name, label: ensemble.labels[place], canSay: labelsOf(judged.reaches[place]), tallies: [] };
-    if (!member.votes) return { ...told, nTouched: 0, nAblations: 0 };
-    const { counts, listed, planes } = member.votes;
-    const nTouched = member.nTouched(top, left);
-    const voted = listed.filter((label) => counts[label] > 0).sort((a, b) => counts[b] - counts[a] || a - b);
-    const tallies = voted.map((label) => {
-      const kept = member.keptAt(label, top, left);
-      return { label, votes: counts[label], kept, most: kept + nTouched };
-    });
-    return { ...told, tallies, nTouched, nAblations: planes[0].length };
-  });
+  const testimonies = ensemble.members.map((member, place) => ({
+    name: manifest.defenders[place].name,
+    label: ensemble.labels[place],
+    canSay: labelsOf(judged.reaches[place]),
+    ...member.tell(top, left),
+  }));
   return {
     placement: [top, left],
     clean: ensemble.clean,

@@ -1,0 +1,148 @@
+"""What a page and a story show of each kind of evidence beside its label and its reach: one room a kind.
+
+A room has a name, NAME.html and NAME.js among the templates, and a row here; a kind without one is shown by its reach.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import ceil, sqrt
+from typing import Any
+
+import numpy as np
+
+from majorcert.core.ballots import Ballots
+from majorcert.core.drs import DrsBound
+from majorcert.core.reach import Evidence
+from majorcert.core.threat import Bools, Patch
+from majorcert.defences.masking import MaskPairs
+from majorcert.defences.patchguard import MaskedScores
+from majorcert.defences.pool import Pool
+from majorcert.reports.payload import Block
+
+Placement = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Tally:
+    """The votes for one label: all of them, those that no patch here can touch, and the most it can end up with."""
+
+    label: int
+    votes: int
+    kept: int
+    most: int
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a kind tells of one image at one placement."""
+
+    tallies: tuple[Tally, ...] = ()
+    """of every label with a vote, the most votes first"""
+    n_touched: int = 0
+    n_ablations: int = 0
+
+
+@dataclass(frozen=True)
+class Room:
+    """How one kind is shown."""
+
+    name: str
+    title: Callable[[Any], str]
+    """what to call a defender"""
+    alone: Mapping[str, DrsBound | None]
+    """the methods that certify one defender of the kind alone, with the bound of votes that each takes"""
+    votes: bool
+    """its ballots are shown, so the page answers for every patch; and they have a paper's reach, and can be masked"""
+    tell: Callable[[Any, Patch, Placement], Told]
+    """of evidence of one image"""
+    facts: Callable[[Any], dict[str, Any]]
+    """what the script is told of a defender"""
+    blocks: Callable[[int, Any], Iterator[Block]]
+    """what the script is given once, of the defender at that place"""
+    images: Callable[[str, Any, Sequence[Patch]], Iterator[Block]]
+    """what it is given of some images, named after their block"""
+
+
+def room_of(evidence: Evidence) -> Room:
+    return ROOMS.get(type(evidence), REACH)
+
+
+def _given_name(evidence: Evidence) -> str:
+    return str(evidence.provenance.get("name") or type(evidence).__name__)
+
+
+def _pool_title(pool: Pool) -> str:
+    return "pool of " + ", ".join(str(member.strategy) for member in pool.members)
+
+
+def _tell_ballots(one: Ballots, patch: Patch, placement: Placement) -> Told:
+    touched = one.strategy.touched(patch, one.image_size).mask(*placement)
+    n_touched, counts = int(touched.sum()), one.counts()[0]
+    untouched = one.labels[0][~touched]
+    kept = np.bincount(untouched[untouched >= 0], minlength=one.n_classes)
+    voted = sorted(np.flatnonzero(counts).tolist(), key=lambda label: (-counts[label], label))
+    tallies = tuple(Tally(at, int(counts[at]), int(kept[at]), int(kept[at]) + n_touched) for at in voted)
+    return Told(tallies, n_touched, len(touched))
+
+
+def _ballots_facts(ballots: Ballots) -> dict[str, Any]:
+    _, n_ablations, n_votes = ballots.labels.shape
+    grid = ablations_grid(ballots.strategy.regions(ballots.image_size))
+    return {"votes": n_votes, "ablations": n_ablations, "grid": grid}
+
+
+def ablations_grid(regions: Bools) -> tuple[int, int]:
+    """Rows and columns to draw ablations in: as they lie on the image if they are a product of both, else a square."""
+    rows, columns = (len(np.unique(regions.any(axis=axis), axis=0)) for axis in (2, 1))
+    if rows * columns == len(regions):
+        return rows, columns
+    across = ceil(sqrt(len(regions)))
+    return ceil(len(regions) / across), across
+
+
+def _ballots_blocks(place: int, ballots: Ballots) -> Iterator[Block]:
+    regions = ballots.strategy.regions(ballots.image_size)
+    yield Block.of(f"regions{place}", np.packbits(regions.reshape(len(regions), -1), axis=1))
+
+
+def _ballots_images(name: str, some: Ballots, patches: Sequence[Patch]) -> Iterator[Block]:
+    # All first votes, then all second ones: runs of equal numbers pack better.
+    yield Block.of(f"votes{name}", some.labels.transpose(2, 0, 1))
+
+
+def _reach_images(name: str, some: Evidence, patches: Sequence[Patch]) -> Iterator[Block]:
+    for patch in patches:
+        reach = some.reach(patch)
+        n_images, n_slots = reach.listed.shape
+        head = np.concatenate([[n_slots, *reach.below.shape[1:]], reach.rows, reach.columns])
+        yield Block.of(f"cells{name}.{patch}", head.astype(np.int32))
+        yield Block.of(f"listed{name}.{patch}", reach.listed.astype(np.int32))
+        yield Block.of(f"members{name}.{patch}", np.packbits(reach.members.reshape(n_images, -1), axis=1))
+        yield Block.of(f"below{name}.{patch}", reach.below.astype(np.int32))
+
+
+REACH = Room(
+    "reach",
+    _given_name,
+    {"alone": None},
+    votes=False,
+    tell=lambda one, patch, placement: Told(),
+    facts=lambda evidence: {},
+    blocks=lambda place, evidence: iter(()),
+    images=_reach_images,
+)
+ROOMS: Mapping[type[Evidence], Room] = {
+    Ballots: Room(
+        "ballots",
+        lambda ballots: str(ballots.strategy),
+        {"drs-margin": "margin", "drs-local": "local"},
+        votes=True,
+        tell=_tell_ballots,
+        facts=_ballots_facts,
+        blocks=_ballots_blocks,
+        images=_ballots_images,
+    ),
+    MaskedScores: replace(REACH, title=lambda masked: f"masked {masked.scores.strategy}", alone={"pg-drs": None}),
+    Pool: replace(REACH, title=_pool_title, alone={"pool": "local"}),
+    MaskPairs: replace(REACH, title=lambda pairs: str(pairs.masks), alone={"double-masking": None}),
+}
