@@ -35,6 +35,9 @@ def certify(
     mask_threshold: Annotated[
         float, typer.Option(help="Of pg-drs: the share of a label's points over which a window is masked.")
     ] = 0.0,
+    slack: Annotated[
+        int, typer.Option(min=0, help="Of detection by one defender: votes by which another label must lead.")
+    ] = 0,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Verdict file, JSON lines; of several verdicts, a folder.")
     ] = None,
@@ -60,7 +63,7 @@ def certify(
             masking = [load_masked(store, each, guarded, mask_threshold) for store in evidence if chosen == "pg-drs"]
             if fragile is not None:
                 masking = [defender.tolerating(fragile) for defender in masking]
-            results += judged(chosen, masking or defenders, each)
+            results += judged(chosen, masking or defenders, each, slack)
     if out is not None:
         _save(results, out)
     lines = [counted(who, verdict, labels) for who, verdict in results]
@@ -98,6 +101,6 @@ def _cells(line: dict[str, Any], width: int) -> list[str]:
     n = max(line["n"], 1)
     shares = [line["n_certified"] / n, *(line[key] for key in ("clean", "certified") if key in line)]
     shown = [f"{100 * share:.2f}%" for share in [*shares, *([line["n_alerts"] / n] if "n_alerts" in line else [])]]
-    how = [f"{key} {line[key]}" for key in ("fragile", "mask") if key in line]
+    how = [f"{key} {line[key]}" for key in ("fragile", "mask", "slack") if key in line]
     cells = [line["defenders"], ", ".join([line["method"], *how]), line["patch"], *shown]
     return [*cells, *[""] * (width - 1 - len(cells)), str(line["n"])]

@@ -19,9 +19,15 @@ Judged = list[tuple[str, Verdict]]
 """Who was judged, and what came out."""
 
 
-def judged(method: str, defenders: Sequence[Evidence], patch: Patch) -> Judged:
-    """One verdict of all the defenders together, or one of each alone, as the method has it."""
+def judged(method: str, defenders: Sequence[Evidence], patch: Patch, slack: int = 0) -> Judged:
+    """One verdict of all the defenders together, or one of each alone, as the method has it.
+
+    Args:
+        slack: of detection, as `detect` takes it.
+    """
     names = defender_names(defenders)
+    if method == "detection":
+        return [(" + ".join(names), detect(defenders, patch, slack=slack))]
     if method in TOGETHER:
         return [(" + ".join(names), TOGETHER[method](defenders, patch))]
     return [(name, ALONE[method](each, patch)) for name, each in zip(names, defenders, strict=True)]
@@ -34,6 +40,7 @@ def counted(who: str, verdict: Verdict, truth: Ints | None) -> dict[str, Any]:
         "method": verdict.method,
         "patch": str(verdict.patch),
         **{key: verdict.defenders[0][key] for key in ("fragile", "mask") if key in verdict.defenders[0]},
+        **({"slack": verdict.slack} if verdict.slack else {}),
         "promise": verdict.promise,
         "n": len(verdict),
         "n_certified": int(verdict.certified.sum()),
