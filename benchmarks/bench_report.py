@@ -20,8 +20,8 @@ sys.path.insert(0, str(ROOT / "examples"))
 
 import majorcert as mc  # noqa: E402
 from majorcert.reports.contents import Contents  # noqa: E402
-from majorcert.reports.overview import overview  # noqa: E402
 from majorcert.reports.page import page as report_page  # noqa: E402
+from majorcert.reports.page.overview import overview  # noqa: E402
 from synthetic import synthetic_ballots  # noqa: E402 (found through the path above)
 
 N_IMAGES = 10_000

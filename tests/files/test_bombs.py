@@ -32,7 +32,7 @@ from majorcert.nets.data import load as load_data
 from majorcert.nets.defender import Defender
 from majorcert.nets.ensemble_file import member_folders
 from majorcert.nets.models import ModelConfig, build, n_weights
-from majorcert.reports.casestudy import CaseStudy
+from majorcert.reports.study import CaseStudy
 
 CEILING = 2**25
 """Bytes that a refusal may take; every bomb here asks for more than twice that."""

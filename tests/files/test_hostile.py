@@ -14,7 +14,7 @@ from majorcert.nets.defender import Ensemble
 from majorcert.nets.run_folder import Log
 from majorcert.nets.sources import cifar10
 from majorcert.reports.artifact import describe
-from majorcert.reports.casestudy import CaseStudy
+from majorcert.reports.study import CaseStudy
 
 torch.set_num_threads(1)
 WRITERS = {"evidence", "forged evidence"}

@@ -13,12 +13,12 @@ from majorcert.defences.patchguard import patchguard
 from majorcert.defences.scores import Scores
 from majorcert.files.evidence import save_evidence
 from majorcert.files.publish import publish
-from majorcert.reports.casestudy import CaseStudy, Recipe
-from majorcert.reports.figures import draw
-from majorcert.reports.pack import pack
-from majorcert.reports.published import TABLE_1
-from majorcert.reports.results import as_json, committed, compute, write
 from majorcert.reports.rows import by_papers_reach, by_theorem1
+from majorcert.reports.study import CaseStudy, Recipe
+from majorcert.reports.study.figures import draw
+from majorcert.reports.study.pack import pack
+from majorcert.reports.study.published import TABLE_1
+from majorcert.reports.study.results import as_json, committed, compute, write
 from majorcert.reports.table import study_text
 from reports import every_kind
 

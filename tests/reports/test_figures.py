@@ -12,10 +12,10 @@ from typer.testing import CliRunner
 
 import majorcert as mc
 from majorcert.commands.table import figures, table
-from majorcert.reports.figures import by_size, draw, scatter, unsafe
-from majorcert.reports.plot import Plot
-from majorcert.reports.results import write
-from majorcert.reports.svg import Drawing, number
+from majorcert.reports.study.figures import by_size, draw, scatter, unsafe
+from majorcert.reports.study.plot import Plot
+from majorcert.reports.study.results import write
+from majorcert.reports.study.svg import Drawing, number
 
 NAMES = ["clean-certified.svg", "by-size.svg", "unsafe.svg"]
 

@@ -14,9 +14,9 @@ from majorcert.audit.judgement import judged_anew
 from majorcert.commands.app import app
 from majorcert.files.publish import SMALL
 from majorcert.files.truth import write_truth
-from majorcert.reports.casestudy import CaseStudy, Recipe
-from majorcert.reports.pack import pack
-from majorcert.reports.results import compute
+from majorcert.reports.study import CaseStudy, Recipe
+from majorcert.reports.study.pack import pack
+from majorcert.reports.study.results import compute
 
 SIZE = (20, 20)
 N, CLASSES = 60, 3
@@ -135,7 +135,7 @@ def test_packing_again_replaces_a_recipe_and_leaves_the_others(raw: list[Path], 
 def test_scores_that_take_too_much_room_are_left_out(
     raw: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("majorcert.reports.pack.LARGEST_SCORES", 1000)
+    monkeypatch.setattr("majorcert.reports.study.pack.LARGEST_SCORES", 1000)
     packed = pack(raw[3:], tmp_path / "study", BEST)
     assert packed[0].scores.startswith("left out, they take 0.0 MB")
     assert CaseStudy.read(tmp_path / "study").scores(packed[0].store) is None

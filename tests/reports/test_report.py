@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 
 import majorcert as mc
-from majorcert.reports.charts import curve_chart, heat_map, largest_chart
 from majorcert.reports.contents import Contents, defender_names
-from majorcert.reports.overview import Overview, overview
 from majorcert.reports.page import page, write_report
-from majorcert.reports.palette import PALETTE
+from majorcert.reports.page.charts import curve_chart, heat_map, largest_chart
+from majorcert.reports.page.overview import Overview, overview
+from majorcert.reports.page.palette import PALETTE
+from majorcert.reports.page.sprite import spaced, sprites
 from majorcert.reports.payload import Block, script_json
 from majorcert.reports.png import png
-from majorcert.reports.sprite import spaced, sprites
 from reports import ReachOnly, coherent_ballots, painted
 
 SPECS = ["rows:2", "columns:3", "blocks:4"]

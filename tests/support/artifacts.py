@@ -26,9 +26,9 @@ from majorcert.nets.models import ModelConfig, build
 from majorcert.nets.sources import cifar10
 from majorcert.nets.sources.folder import read_image
 from majorcert.reports.artifact import describe
-from majorcert.reports.casestudy import CaseStudy
-from majorcert.reports.figures import draw
-from majorcert.reports.results import committed
+from majorcert.reports.study import CaseStudy
+from majorcert.reports.study.figures import draw
+from majorcert.reports.study.results import committed
 
 torch.set_num_threads(1)
 SIZE, N_CLASSES = (4, 6), 5

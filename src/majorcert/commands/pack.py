@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from majorcert.commands.terminal import stderr
-from majorcert.reports.casestudy import Recipe
-from majorcert.reports.pack import pack as pack_stores
+from majorcert.reports.study import Recipe
+from majorcert.reports.study.pack import pack as pack_stores
 
 
 def pack(

@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 
 from majorcert.commands.terminal import complain, remark, say_json, stderr
-from majorcert.reports.casestudy import CaseStudy
-from majorcert.reports.figures import draw
-from majorcert.reports.results import as_json, committed, compute, write
+from majorcert.reports.study import CaseStudy
+from majorcert.reports.study.figures import draw
+from majorcert.reports.study.results import as_json, committed, compute, write
 from majorcert.reports.table import study_text
 
 Folder = Annotated[Path, typer.Argument(help="A case study: recipes.json, truth.npy and evidence stores.")]

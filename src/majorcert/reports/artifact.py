@@ -14,7 +14,7 @@ from majorcert.files.store import Store
 from majorcert.files.untrusted import cleaned, read_object
 from majorcert.reports.abstention import abstentions
 from majorcert.reports.attack_record import attack_folder, attack_summary, is_attack
-from majorcert.reports.study_record import case_study
+from majorcert.reports.study.record import case_study
 
 FRAGILE = 1e-3
 """The tolerance at which fragile ballots are counted."""

@@ -11,10 +11,9 @@ from majorcert.core.reach import Evidence
 from majorcert.core.threat import Bools, Patch
 from majorcert.errors import DataError
 from majorcert.files.untrusted import cleaned
-from majorcert.reports.charts import UNSAFE
 from majorcert.reports.contents import Contents
 from majorcert.reports.drawing import safe_text
-from majorcert.reports.png import png
+from majorcert.reports.png import UNSAFE, png
 from majorcert.reports.story import Scene, Testimony, scene, sentence
 
 MAP_SIDE = 512

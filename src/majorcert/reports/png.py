@@ -6,6 +6,9 @@ import zlib
 import numpy as np
 import numpy.typing as npt
 
+UNSAFE = (213, 94, 0)
+"""The colour of placements that are not safe."""
+
 
 def png(pixels: npt.NDArray[np.uint8]) -> bytes:
     """The file of (height, width, 4) pixels: red, green, blue, opacity."""

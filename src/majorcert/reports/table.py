@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from majorcert.files.untrusted import cleaned
-from majorcert.reports.casestudy import CaseStudy
-from majorcert.reports.published import TABLE_1
-from majorcert.reports.results import Results, part_of_split
 from majorcert.reports.rows import Row
+from majorcert.reports.study import CaseStudy
+from majorcert.reports.study.published import TABLE_1
+from majorcert.reports.study.results import Results, part_of_split
 
 LONGEST = 2000
 """Characters of a command or a note that are shown."""

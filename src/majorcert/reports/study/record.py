@@ -7,8 +7,8 @@ from majorcert.errors import StoreError
 from majorcert.files.store import Store
 from majorcert.files.untrusted import read_object, reason
 from majorcert.reports.attack_record import CLASSIFIERS, attack_summary, share
-from majorcert.reports.casestudy import CaseStudy, Recipe
-from majorcert.reports.results import committed
+from majorcert.reports.study import CaseStudy, Recipe
+from majorcert.reports.study.results import committed
 
 MAIN_METHOD = "majorcert-exact"
 

@@ -14,13 +14,13 @@ from majorcert.core.plurality import Ints
 from majorcert.core.threat import Patch
 from majorcert.errors import DataError
 from majorcert.files.atomic import replacing
-from majorcert.reports.charts import curve_chart, heat_map, largest_chart
 from majorcert.reports.contents import Contents
-from majorcert.reports.overview import Confused, Findings, Overview, overview
-from majorcert.reports.palette import PALETTE
+from majorcert.reports.page.charts import curve_chart, heat_map, largest_chart
+from majorcert.reports.page.overview import Confused, Findings, Overview, overview
+from majorcert.reports.page.palette import PALETTE
+from majorcert.reports.page.sprite import Sprites, spaced, sprites
 from majorcert.reports.payload import Block, script_json
 from majorcert.reports.rooms import room_of
-from majorcert.reports.sprite import Sprites, spaced, sprites
 
 LIMIT = 10_000
 """Images that the gallery and the explorer hold unless told otherwise."""
@@ -103,7 +103,7 @@ def page(
 
 def _environment() -> Environment:
     environment = Environment(
-        loader=PackageLoader("majorcert.reports"),
+        loader=PackageLoader("majorcert.reports.page"),
         autoescape=select_autoescape(["html"]),
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -8,13 +8,12 @@ import numpy as np
 import numpy.typing as npt
 
 from majorcert.core.plurality import Ints
-from majorcert.reports.overview import Curve
-from majorcert.reports.png import png
+from majorcert.reports.page.overview import Curve
+from majorcert.reports.png import UNSAFE, png
 
 WIDTH, HEIGHT = 460, 270
 LEFT, RIGHT, TOP, BOTTOM = 40, 12, 14, 36
 MOST_TICKS = 12
-UNSAFE = (213, 94, 0)
 
 
 @dataclass(frozen=True)

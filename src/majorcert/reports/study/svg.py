@@ -46,11 +46,9 @@ class Drawing:
             f'text-anchor="{anchor}"{weight}{turn}>{escape(cleaned(text))}</text>'
         )
 
-    def path(self, data: str, *, fill: str = "none", stroke: str = "none", width: float = 1, dashes: str = "") -> None:
-        dashed = f' stroke-dasharray="{dashes}"' if dashes else ""
+    def path(self, data: str, *, fill: str = "none", stroke: str = "none", width: float = 1) -> None:
         self.elements.append(
-            f'<path d="{data}" fill="{fill}" stroke="{stroke}" stroke-width="{number(width)}" '
-            f'stroke-linejoin="round"{dashed}/>'
+            f'<path d="{data}" fill="{fill}" stroke="{stroke}" stroke-width="{number(width)}" stroke-linejoin="round"/>'
         )
 
     def marker(self, shape: str, x: float, y: float, radius: float, colour: str, *, hollow: bool = False) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from majorcert.reports.svg import FAINT, INK, SOFT, Drawing, number
+from majorcert.reports.study.svg import FAINT, INK, SOFT, Drawing, number
 
 Box = tuple[float, float, float, float]
 

@@ -22,8 +22,8 @@ from majorcert.files.publish import publish
 from majorcert.files.store import Store
 from majorcert.files.truth import read_truth, truth_beside
 from majorcert.files.untrusted import read_json, read_npz, reason
-from majorcert.reports.casestudy import Recipe, recipes_of
 from majorcert.reports.rooms import room_of
+from majorcert.reports.study import Recipe, recipes_of
 
 BAND_STEPS, BLOCK_STEPS = 255, 15
 """How finely scores are kept: a byte each, or half a byte where there are very many of them."""

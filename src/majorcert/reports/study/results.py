@@ -21,10 +21,10 @@ from majorcert.defences.scores import Scores
 from majorcert.errors import StoreError
 from majorcert.files.atomic import replacing
 from majorcert.files.untrusted import cleaned, read_json
-from majorcert.reports.casestudy import CaseStudy, Recipe
 from majorcert.reports.rooms import room_of
 from majorcert.reports.rows import WORDS, alone, by_papers_reach, by_theorem1, safe_map
 from majorcert.reports.score import score
+from majorcert.reports.study import CaseStudy, Recipe
 
 SIDES = (2, 5)
 """The patches of the paper's table."""

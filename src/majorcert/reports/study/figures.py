@@ -10,10 +10,10 @@ import numpy.typing as npt
 from majorcert.errors import StoreError
 from majorcert.files.atomic import replacing
 from majorcert.files.untrusted import reason
-from majorcert.reports.plot import Plot
-from majorcert.reports.published import TABLE_1
-from majorcert.reports.results import Results, part_of_split
-from majorcert.reports.svg import CARD, FAINT, SOFT, Drawing, number
+from majorcert.reports.study.plot import Plot
+from majorcert.reports.study.published import TABLE_1
+from majorcert.reports.study.results import Results, part_of_split
+from majorcert.reports.study.svg import CARD, FAINT, SOFT, Drawing, number
 
 RECIPE_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#872d2d", "#4a36c8")
 """Told apart by people with any kind of colour vision; shapes tell techniques apart besides."""
