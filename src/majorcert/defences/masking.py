@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from majorcert.core.plurality import Ints, plurality
-from majorcert.core.reach import Evidence, Reach, list_labels
+from majorcert.core.reach import NO_LABEL, Evidence, Reach, list_labels
 from majorcert.core.records import checked_classes, checked_images, checked_size, filled, taken
 from majorcert.core.scoring import Halves, checked_distance, fragile_ballots, label_type
 from majorcert.core.tally import count_votes
@@ -99,7 +99,7 @@ class MaskPairs(Evidence):
     """The label that a network gives to each image under every pair of masks; under one mask, the pair with itself."""
 
     labels: Ints
-    """(images, n * (n + 1) / 2): the upper triangle row by row, diagonal included"""
+    """(images, n * (n + 1) / 2): the upper triangle row by row, diagonal included; NO_LABEL where nobody looked"""
     masks: Masks
     image_size: ImageSize
     n_classes: int
@@ -140,7 +140,9 @@ class MaskPairs(Evidence):
             distance=None if distance is None else checked_distance(np.asarray(distance), (len(table), n)),
             fragile=None,
         )
-        filled(self, label=_double_masking(self.singles(), self.unanimous(), n_classes))
+        if (table == NO_LABEL).any():
+            self._check_unfinished()
+        filled(self, label=double_masking(self.singles(), self.unanimous(), n_classes))
 
     def __repr__(self) -> str:
         height, width = self.image_size
@@ -177,6 +179,18 @@ class MaskPairs(Evidence):
             some = self.labels[mixed[start : start + step]]
             same[mixed[start : start + step]] = (some[:, rows] == some[:, rows.diagonal(), None]).all(axis=2)
         return same
+
+    def _check_unfinished(self) -> None:
+        """Pairs may be left out where both rows are known to be mixed: then nothing depends on what they would say."""
+        rows, said = _row_index(self.masks.n_masks(self.image_size)), self.provenance.get("certify_only") is True
+        for labels in self.labels[(self.labels == NO_LABEL).any(axis=1)]:
+            table, single = labels[rows], labels[rows.diagonal(), None]
+            mixed = ((table != single) & (table != NO_LABEL)).any(axis=1)
+            if not said or NO_LABEL in single or (~mixed[:, None] & (table == NO_LABEL)).any():
+                raise BallotsError(
+                    "a table without some of its labels proves nothing; only where it was made to certify alone "
+                    "(certify_only) may pairs be missing, and only in rows that are known to be mixed"
+                )
 
     def reach(self, patch: Patch) -> Reach:
         """The label alone where a covering mask proves it; every label elsewhere, also where no mask covers."""
@@ -216,7 +230,7 @@ def _row_index(n: int) -> npt.NDArray[np.intp]:
     return np.maximum(index, index.T)
 
 
-def _double_masking(singles: Ints, unanimous: Bools, n_classes: int) -> Ints:
+def double_masking(singles: Ints, unanimous: Bools, n_classes: int) -> Ints:
     """(images,) the plurality of the labels under one mask, or the label of the first dissenting unanimous row."""
     majority = plurality(count_votes(singles[:, :, None], n_classes))
     dissents = (singles != majority[:, None]) & unanimous
@@ -235,7 +249,7 @@ def _checked(labels: npt.NDArray[Any], n: int, n_classes: int, what: str) -> Int
         if not np.array_equal(labels, labels.transpose(0, 2, 1)):
             raise BallotsError("the label under two masks does not depend on their order; this table is not symmetric")
         labels = labels[:, *np.triu_indices(n)]
-    if labels.size and (labels.min() < 0 or labels.max() >= n_classes):
-        wrong = labels.min() if labels.min() < 0 else labels.max()
+    if labels.size and (labels.min() < NO_LABEL or labels.max() >= n_classes):
+        wrong = labels.min() if labels.min() < NO_LABEL else labels.max()
         raise BallotsError(f"labels are 0 to {n_classes - 1}, got {wrong}")
     return labels.astype(label_type(n_classes))

@@ -1,0 +1,179 @@
+"""From images to labels under masks: a network, the masks, and which pairs of them are looked at."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from majorcert.core.plurality import Ints, plurality
+from majorcert.core.reach import NO_LABEL
+from majorcert.core.tally import count_votes
+from majorcert.core.threat import ImageSize
+from majorcert.defences.masking import Masks, double_masking
+from majorcert.nets.company import Network
+from majorcert.nets.masked import MaskCutter, centred
+from majorcert.nets.models import ModelConfig
+from majorcert.nets.scorer import Health, Precision, Scorer
+from majorcert.nets.tensor_votes import distance_of, rounded_down, votes_of
+
+Progress = Callable[[int], None]
+
+
+class Table(NamedTuple):
+    """The labels of some images under pairs of masks, on the device."""
+
+    labels: Tensor
+    """(images, masks, masks); NO_LABEL where nobody looked"""
+    distance: Tensor
+    """(images, masks), float16: how far each row was from changing, rounded down; 0 where it is not whole"""
+    health: Health
+    """to be checked before the labels are believed"""
+
+
+@dataclass(frozen=True, eq=False)
+class Masker:
+    """A scorer of views under the masks of one set; make it with `Masker.of`."""
+
+    scorer: Scorer
+    cutter: MaskCutter
+    channels: int
+
+    @classmethod
+    def of(
+        cls,
+        network: Network,
+        masks: Masks,
+        *,
+        image_size: ImageSize,
+        channels: int,
+        config: ModelConfig | None = None,
+        device: torch.device | str = "cpu",
+        precision: Precision | None = None,
+        batch_size: int | None = None,
+        compiled: bool = False,
+    ) -> "Masker":
+        """Put a copy of the network on the device; config, device and what follows as for `Scorer.of`."""
+        cutter = MaskCutter.of(masks, image_size)
+        scorer = Scorer.of(
+            network,
+            (channels, *image_size),
+            views_per_image=cutter.n_masks,
+            config=config,
+            device=device,
+            precision=precision,
+            batch_size=batch_size,
+            compiled=compiled,
+        )
+        return cls(scorer, cutter.to(scorer.device), channels)
+
+    @property
+    def n_masks(self) -> int:
+        return self.cutter.n_masks
+
+    @property
+    def n_pairs(self) -> int:
+        """Of masks, in any order; a mask with itself is one of them."""
+        return self.n_masks * (self.n_masks + 1) // 2
+
+    def facts(self) -> dict[str, Any]:
+        """What the labels depend on beside the weights and the images, as plain JSON."""
+        return {"threshold": None, "view": "masked", **self.scorer.facts()}
+
+    def table(self, images: Tensor, progress: Progress | None = None) -> Table:
+        """The labels of uint8 or float (N, C, H, W) images under every pair, perhaps still being computed."""
+        look = _Look(self, images, progress)
+        look.at(range(len(images)), *torch.triu_indices(self.n_masks, self.n_masks))
+        return look.table()
+
+    def table_to_certify(self, images: Tensor, progress: Progress | None = None) -> Table:
+        """The same, but an image of which every row is known to be mixed is not looked at any further.
+
+        No row of it can become unanimous, so whatever the other pairs would say, its label is the plurality under one
+        mask, and at no placement, of no patch, is it proved.
+        """
+        look = _Look(self, images, progress)
+        mask = torch.arange(self.n_masks)
+        look.at(range(len(images)), mask, mask)
+        shift, n_shifts = 1, 1
+        while shift <= self.n_masks // 2:
+            some = torch.arange(shift, min(shift + n_shifts, self.n_masks // 2 + 1))
+            first, second = torch.cartesian_prod(mask, some).T
+            second = (first + second) % self.n_masks
+            # Half way round, a pair comes twice.
+            once = (2 * ((second - first) % self.n_masks) < self.n_masks) | (first < second)
+            look.at(look.not_lost(), first[once], second[once])
+            shift, n_shifts = shift + n_shifts, 2 * n_shifts
+        return look.table()
+
+    def predict(self, images: Tensor) -> Ints:
+        """(images,) what double masking says: one mask at a time first, then the rows that dissent, and no others."""
+        look = _Look(self, images, None)
+        mask = torch.arange(self.n_masks)
+        look.at(range(len(images)), mask, mask)
+        singles = look.checked()[:, mask, mask]
+        majority = plurality(count_votes(singles[:, :, None], self.scorer.n_classes))
+        dissents = singles != majority[:, None]
+        if dissents.any():
+            wanted = np.triu(dissents[:, :, None] | dissents[:, None, :], 1)
+            look.views(*(torch.from_numpy(each) for each in np.nonzero(wanted)))
+        whole = (look.checked() == singles[:, :, None]).all(axis=2)
+        return double_masking(singles, whole, self.scorer.n_classes)
+
+
+class _Look:
+    """Tables that are being filled, on the device."""
+
+    def __init__(self, masker: Masker, images: Tensor, progress: Progress | None) -> None:
+        self.masker, self.progress, scorer = masker, progress, masker.scorer
+        if scorer.device.type == "cuda" and not images.is_cuda:
+            images = images.pin_memory()
+        self.sheet = centred(images.to(scorer.device, non_blocking=True)).to(scorer.dtype)
+        shape = len(images), masker.n_masks, masker.n_masks
+        self.labels = torch.full(shape, NO_LABEL, dtype=torch.int32, device=scorer.device)
+        self.distance = torch.zeros(shape, device=scorer.device)
+        self.health = Health(*torch.ones(2, dtype=torch.bool, device=scorer.device))
+
+    def at(self, images: range | Tensor, first: Tensor, second: Tensor) -> None:
+        """Look at each of these images under each of these pairs."""
+        which = torch.as_tensor(images).repeat_interleave(len(first))
+        self.views(which, first.repeat(len(images)), second.repeat(len(images)))
+
+    def views(self, *place: Tensor) -> None:
+        """Look at these views: numbers of images, of first and of second masks."""
+        which, first, second = (each.to(self.sheet.device) for each in place)
+        labels, distances = [], []
+
+        def cut(start: int, stop: int) -> Tensor:
+            return self.masker.cutter.take(self.sheet, *(each[start:stop] for each in (which, first, second)))
+
+        def use(probabilities: Tensor) -> None:
+            labels.append(votes_of(probabilities, None, 1)[:, 0].int())
+            distances.append(distance_of(probabilities, None))
+            if self.progress is not None:
+                self.progress(len(probabilities))
+
+        health = self.masker.scorer.score(len(which), cut, use)
+        self.health = Health(*(old & new for old, new in zip(self.health, health, strict=True)))
+        with torch.inference_mode():
+            if labels:
+                for place in ((which, first, second), (which, second, first)):
+                    self.labels[place], self.distance[place] = torch.cat(labels), torch.cat(distances)
+
+    def not_lost(self) -> Tensor:
+        """The images with a row in which no two labels are known to differ; waits for the device."""
+        single = self.labels.diagonal(dim1=1, dim2=2)[:, :, None]
+        mixed = ((self.labels != single) & (self.labels != NO_LABEL)).any(dim=2)
+        return (~mixed.all(dim=1)).nonzero()[:, 0].cpu()
+
+    def checked(self) -> Ints:
+        """The labels so far, once they are known to come from numbers, and of each view alone."""
+        self.health.check()
+        labels: Ints = self.labels.cpu().numpy()
+        return labels
+
+    def table(self) -> Table:
+        whole = (self.labels != NO_LABEL).all(dim=2)
+        return Table(self.labels, rounded_down(self.distance.amin(dim=2) * whole), self.health)
