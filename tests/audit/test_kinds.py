@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import majorcert as mc
+from majorcert.audit import kinds
 from majorcert.audit.check import Difference
 from majorcert.audit.judgement import judged_anew
 from majorcert.errors import EvidenceError
@@ -114,6 +115,13 @@ def test_votes_agree_with_the_definition_of_detection() -> None:
         verdict = mc.detect(some, 2)
         assert 0 < verdict.certified.sum() < N
         assert differences(verdict, evidence[: len(some)]) == []
+
+
+def test_a_fragile_ballot_is_in_doubt_where_the_patch_does_not_touch_it() -> None:
+    """Touching the one fragile ballot, and touching none, leave the same ballots out, but not the same doubt."""
+    made = mc.Ballots([[0, 1]], strategy="columns:1/2", image_size=(1, 3), n_classes=2, distance=[[0.0, 0.5]])
+    told = kinds.testimony(ballots := made.tolerating(0.1), ballots.provenance, 0, (1, 1))
+    assert told.without() == {(0, 0): {1}, (0, 1): {0, 1}, (0, 2): {0, 1}}
 
 
 def test_kinds_are_combined() -> None:

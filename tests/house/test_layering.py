@@ -127,8 +127,8 @@ CALLS = {
     "eval", "exec", "compile", "__import__", "input", "np.load", "numpy.load", "torch.load", "torch.jit.load",
     "torch.hub.load", "os.system", "os.popen", "subprocess.run", "subprocess.Popen", "importlib.import_module",
 }  # fmt: skip
-ALLOWED = {("nets/models.py", "importlib.import_module")}
-"""Of timm, by a constant name."""
+ALLOWED = {("nets/models.py", "importlib.import_module"), ("audit/checker.py", "subprocess.run")}
+"""Of timm, by a constant name; the checker from the proofs, which the user names."""
 
 
 def calls(path: Path) -> set[str]:
