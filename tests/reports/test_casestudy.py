@@ -18,6 +18,7 @@ from majorcert.reports.study import CaseStudy, Recipe
 from majorcert.reports.study.figures import draw
 from majorcert.reports.study.pack import pack
 from majorcert.reports.study.published import TABLE_1
+from majorcert.reports.study.record import case_study
 from majorcert.reports.study.results import as_json, committed, compute, write
 from majorcert.reports.table import study_text
 from reports import every_kind
@@ -223,6 +224,7 @@ def test_a_part_of_the_split_is_told_everywhere(defenders: list[mc.Ballots], tmp
     text = study_text(study, results)
     assert "40 of the split's 300 images" in text
     assert f"on {N} images" not in text
+    assert (case_study(tmp_path)["images"], case_study(tmp_path)["part"]) == (40, "40 of the split's 300 images")
     write(results, tmp_path)
     for path in draw(results, tmp_path / "figures"):
         assert "40 of the split's 300 images" in path.read_text(encoding="utf-8")

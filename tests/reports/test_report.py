@@ -118,6 +118,17 @@ def test_a_part_of_a_split_is_said_to_be_one() -> None:
         assert ("all 40" in text) == (n_split == 40)
 
 
+def test_labels_without_a_vote_are_told() -> None:
+    kind = {"strategy": "rows:1", "image_size": (4, 4), "n_classes": 2}
+    silent = np.zeros((20, 4), int)
+    silent[:5] = mc.ABSTAIN
+    for labels, told in ((silent, True), (np.zeros((20, 4), int), False)):
+        contents = Contents([mc.Ballots(labels, **kind)], [mc.Patch(1)])
+        text = page(contents, overview(contents))
+        assert ("none of its views votes on 5 of 20 images" in text) == told
+        assert ("a lower threshold" in text) == told
+
+
 def test_embedded_integers_are_those_of_the_evidence(made: tuple[Contents, Overview]) -> None:
     contents, numbers = made
     text = page(contents, numbers, limit=30)

@@ -14,6 +14,8 @@ from majorcert.core.plurality import Ints
 from majorcert.core.threat import Patch
 from majorcert.errors import DataError
 from majorcert.files.atomic import replacing
+from majorcert.reports.abstention import abstentions
+from majorcert.reports.abstention import sentence as abstention
 from majorcert.reports.contents import Contents
 from majorcert.reports.page.charts import curve_chart, heat_map, largest_chart
 from majorcert.reports.page.overview import Confused, Findings, Overview, overview
@@ -95,6 +97,7 @@ def page(
         heat_map=heat_map,
         ballots_ratio=_ballots_ratio(contents),
         rooms=list(map(room_of, contents.defenders)),
+        abstained=_abstained(contents),
         explorer_patches=_explorer_patches(contents),
         blocks=blocks,
         manifest=script_json(_manifest(contents, list(facts), shown, blocks, pictures)),
@@ -208,6 +211,12 @@ def _confusion(contents: Contents, found: Findings) -> tuple[list[int], dict[tup
 
 def _mistaken(found: Findings) -> list[Confused]:
     return [pair for pair in found.confused if pair.truth != pair.predicted]
+
+
+def _abstained(contents: Contents) -> list[str]:
+    """A sentence for each defender that has images without a vote, and says the first class there."""
+    found = abstentions(contents.names, contents.defenders)
+    return [abstention(name, n, len(contents)) for name, n in found.items() if n]
 
 
 def _explorer_patches(contents: Contents) -> list[Patch]:

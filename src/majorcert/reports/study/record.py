@@ -27,7 +27,8 @@ def case_study(folder: Path) -> dict[str, Any]:
     }
     facts: dict[str, Any] = {
         "is": "a case study",
-        "images": len(study.truth),
+        "images": (n := min(store.n_images for store in stores.values())),
+        **({"part": f"{n} of the split's {len(study.truth)} images"} if n < len(study.truth) else {}),
         **{key: values[0] if len(values) == 1 else values for key, values in shared.items()},
         "accuracies": f"none yet; `majorcert table {folder} --write` makes them"
         if accuracies is None
