@@ -6,22 +6,21 @@ import typer
 from typer.core import TyperGroup
 
 from majorcert import __version__
-from majorcert.commands import (
-    attack,
-    average,
-    certify,
-    demo,
-    explain,
-    info,
-    pack,
-    predict,
-    report,
-    table,
-    train,
-    verify,
-    vote,
-)
+from majorcert.commands.attack import attack
+from majorcert.commands.average import average
+from majorcert.commands.certify import certify
+from majorcert.commands.demo import demo
+from majorcert.commands.explain import explain
+from majorcert.commands.figures import figures
+from majorcert.commands.info import info
+from majorcert.commands.pack import pack
+from majorcert.commands.predict import predict
+from majorcert.commands.report import report
+from majorcert.commands.table import table
 from majorcert.commands.terminal import complain
+from majorcert.commands.train import train
+from majorcert.commands.verify import SeveralValues, verify
+from majorcert.commands.vote import vote
 from majorcert.errors import MajorcertError
 
 OPTIONAL = {"torch", "safetensors", "PIL", "sklearn"}
@@ -52,23 +51,9 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_show_locals=False,
 )
-for verb in (
-    train.train,
-    average.average,
-    vote.vote,
-    certify.certify,
-    predict.predict,
-    report.report,
-    explain.explain,
-    demo.demo,
-    attack.attack,
-    info.info,
-    pack.pack,
-    table.table,
-    table.figures,
-):
+for verb in (train, average, vote, certify, predict, report, explain, demo, attack, info, pack, table, figures):
     app.command()(verb)
-app.command(cls=verify.SeveralValues)(verify.verify)
+app.command(cls=SeveralValues)(verify)
 
 
 def _say_version(wanted: bool) -> None:

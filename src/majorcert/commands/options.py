@@ -16,4 +16,5 @@ Patches = Annotated[list[str], typer.Option("--patch", help="Side of a square or
 Stores = Annotated[list[str], typer.Argument(help="Evidence stores that `majorcert vote` wrote.")]
 Images = Annotated[str | None, typer.Option(help="The data that was voted on, to show it: 'digits', a folder, ...")]
 Truth = Annotated[Path | None, typer.Option(help="True labels, .json or .npy; by default those beside the evidence.")]
+Study = Annotated[Path, typer.Argument(help="A case study: recipes.json, truth.npy and evidence stores.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]

@@ -1,22 +1,19 @@
-"""`majorcert table` and `majorcert figures`: every number of a case study from its evidence, to read or to look at."""
+"""`majorcert table`: every number of a case study, from its evidence."""
 
 import os
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from majorcert.commands.options import Study
 from majorcert.commands.terminal import complain, remark, say_json, stderr
 from majorcert.reports.study import CaseStudy
-from majorcert.reports.study.figures import draw
 from majorcert.reports.study.results import as_json, committed, compute, write
 from majorcert.reports.table import study_text
 
-Folder = Annotated[Path, typer.Argument(help="A case study: recipes.json, truth.npy and evidence stores.")]
-
 
 def table(
-    folder: Folder,
+    folder: Study,
     json: Annotated[bool, typer.Option("--json", help="Print the rows as a JSON list.")] = False,
     save: Annotated[bool, typer.Option("--write", help="Write results.json into the folder.")] = False,
     check: Annotated[bool, typer.Option("--check", help="Exit with 1 if results.json says otherwise.")] = False,
@@ -39,14 +36,3 @@ def table(
         raise typer.Exit(1)
     if check:
         remark(f"{folder / 'results.json'}: is what the evidence gives")
-
-
-def figures(
-    folder: Folder, out: Annotated[Path, typer.Option("--out", "-o", help="Where to write.")] = Path("docs/figures")
-) -> None:
-    """Draw the figures of a case study from its results.json, as SVG.
-
-    Example: majorcert figures results/cifar10 -o docs/figures
-    """
-    for path in draw(committed(folder), out):
-        typer.echo(path)
