@@ -14,7 +14,7 @@ PACKAGES = {
     "core": {"core", "errors"},
     "defences": {"core", "defences", "errors"},
     "files": {"core", "defences", "errors", "files"},
-    "nets": {"core", "errors", "files", "nets"},
+    "nets": {"core", "defences", "errors", "files", "nets"},
     "attacks": {"attacks", "core", "errors", "files", "nets"},
     "reports": {"core", "defences", "errors", "files", "reports"},
 }
