@@ -631,6 +631,34 @@ def test_verify_is_a_function_of_python(studio: Path) -> None:
         verify(mc.majorcert(evidence, PATCH), evidence, defenders=defenders)
 
 
+def test_the_members_of_a_pool_vote_anew(studio: Path, tmp_path: Path) -> None:
+    pool, stores = mc.Pool(voted(studio)), [studio / f"runs-{spec.split(':')[0]}.zarr" for spec in SPECS]
+    mc.majorcert([pool], PATCH).save(tmp_path / "verdict.jsonl")
+    words = ["verify", tmp_path / "verdict.jsonl", "--evidence", *stores, *origin(studio)]
+    done = CliRunner().invoke(app, [str(word) for word in words])
+    assert done.exit_code == 0, done.output
+    assert f"ballots of blocks:3\t{64 * 20}\t0" in done.stdout
+    others = CliRunner().invoke(app, [str(word) for word in [*words[:-4], *origin(studio, runs="others")]])
+    assert "the ballot of ablation" in others.stderr
+
+
+def test_scores_are_compared_with_new_ones(studio: Path, tmp_path: Path) -> None:
+    """Kept as half floats, or in 255 steps; a score that is off by more than both roundings is named."""
+    defender, images = Defender.load(studio / "runs" / "rows-2"), load(str(studio / "data.npz"), "test")
+    defender.vote(images, tmp_path / "scored.zarr", scores=True)
+    halves = mc.Scores.load(tmp_path / "scored.zarr")
+    about: dict[str, Any] = {"strategy": "rows:2", "image_size": (8, 8), "provenance": halves.provenance}
+    steps = mc.Scores(np.rint(halves.points / (halves.one / 255)).astype(int), one=255, **about)
+    for scores in (halves, steps):
+        evidence = mc.MaskedScores(scores, PATCH)
+        given: dict[str, Any] = {"sample": None, "images": images, "defenders": [defender]}
+        assert verify(mc.patchguard(scores, PATCH), [evidence], **given).differences == ()
+        off = changed(scores.points, (3, 2, 1), int(scores.points[3, 2, 1]) + scores.one // 100)
+        forged = mc.Scores(off, one=scores.one, **about)
+        found = verify(mc.patchguard(forged, PATCH), [mc.MaskedScores(forged, PATCH)], **given).differences
+        assert [(each.image, each.what) for each in found] == [(3, "the score of label 1 in ablation 2 (and 0 more)")]
+
+
 def test_chunks_that_changed_places_are_caught_by_voting_anew_alone(studio: Path, tmp_path: Path) -> None:
     """Each is whole, and nothing in it says which images it is about: docs/hostile.md tells of this."""
     store = tmp_path / "swapped.zarr"
