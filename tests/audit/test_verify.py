@@ -470,7 +470,7 @@ def studio(tmp_path_factory: pytest.TempPathFactory) -> Path:
         members = [_defender(spec, seed + place) for place, spec in enumerate(SPECS)]
         Ensemble(members).save(folder / name)
         for member in members:
-            member.vote(dataset, folder / f"{name}-{member.strategy.name}.zarr")
+            member.vote(dataset, folder / f"{name}-{type(member.strategy).__name__.lower()}.zarr")
     return folder
 
 

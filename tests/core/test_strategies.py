@@ -156,26 +156,22 @@ def test_a_spec_that_cannot_be_read_is_refused(spec: str) -> None:
 @pytest.mark.parametrize("kind", [mc.Rows, mc.Columns, mc.Blocks])
 @pytest.mark.parametrize("value", [0, -3])
 def test_sizes_and_strides_are_at_least_1(kind: type[mc.Strategy], value: int) -> None:
-    with pytest.raises(
-        mc.StrategyError, match=rf"the size of {kind.__name__.lower()} is at least 1 pixel, got {value}"
-    ):
+    with pytest.raises(mc.StrategyError, match=rf"the size of {kind.__name__} .* 1 or more, got {value}"):
         kind(value)
-    with pytest.raises(
-        mc.StrategyError, match=rf"the stride of {kind.__name__.lower()} is at least 1 pixel, got {value}"
-    ):
+    with pytest.raises(mc.StrategyError, match=rf"the stride of {kind.__name__} .* 1 or more, got {value}"):
         kind(4, stride=value)
 
 
 @pytest.mark.parametrize("value", [4.0, 2.5, "4", None])
 def test_sizes_are_whole_numbers(value: object) -> None:
-    with pytest.raises(mc.StrategyError, match=r"the size of rows is a whole number of pixels, got"):
+    with pytest.raises(mc.StrategyError, match=r"the size of Rows in pixels is a whole number"):
         mc.Rows(value)  # type: ignore[arg-type]
 
 
 def test_a_spec_with_a_size_of_0_says_so() -> None:
-    with pytest.raises(mc.StrategyError, match="the size of blocks is at least 1 pixel, got 0"):
+    with pytest.raises(mc.StrategyError, match=r"the size of Blocks .* got 0"):
         mc.strategy("blocks:0")
-    with pytest.raises(mc.StrategyError, match="the stride of columns is at least 1 pixel, got 0"):
+    with pytest.raises(mc.StrategyError, match=r"the stride of Columns .* got 0"):
         mc.strategy("columns:4/0")
 
 

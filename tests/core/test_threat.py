@@ -58,13 +58,13 @@ def test_what_is_no_patch_is_refused(given: object) -> None:
 
 @pytest.mark.parametrize("sides", [(0,), (-1,), (5, 0), (0, 5), (3, -2)])
 def test_a_patch_without_pixels_is_refused(sides: tuple[int, ...]) -> None:
-    with pytest.raises(mc.PatchError, match=r"at least one pixel, got .*; give sizes of 1 or more"):
+    with pytest.raises(mc.PatchError, match=r"of a patch .* whole number of 1 or more, got"):
         mc.Patch(*sides)
 
 
 @pytest.mark.parametrize("sides", [(5.0,), (2.5,), (5, 5.0), ("5",), (None,)])
 def test_a_patch_that_is_not_whole_pixels_is_refused(sides: tuple[object, ...]) -> None:
-    with pytest.raises(mc.PatchError, match=r"whole pixels, got .*; write 5"):
+    with pytest.raises(mc.PatchError, match=r"of a patch .* whole number of 1 or more, got"):
         mc.Patch(*sides)  # type: ignore[arg-type]
 
 
@@ -88,7 +88,7 @@ def test_a_patch_larger_than_the_image_is_refused(patch: mc.Patch, text: str) ->
 
 
 def test_a_patch_error_is_a_majorcert_error() -> None:
-    with pytest.raises(mc.MajorcertError, match="at least one pixel"):
+    with pytest.raises(mc.MajorcertError, match="1 or more"):
         mc.Patch(0)
 
 

@@ -75,5 +75,5 @@ def test_points_that_make_no_sense_are_refused(points: np.ndarray, message: str)
 def test_one_and_images_must_fit() -> None:
     with pytest.raises(mc.BallotsError, match="at least 1; got 0"):
         Scores(np.zeros((1, 3, 2), dtype=int), one=0, **KIND)
-    with pytest.raises(mc.BallotsError, match="one index, 0 or more, for each of 1 images"):
+    with pytest.raises(mc.BallotsError, match="index, 0 or more, of each of 1 images"):
         Scores(np.zeros((1, 3, 2), dtype=int), one=1, images=[1, 2], **KIND)

@@ -313,7 +313,7 @@ def defender(folder: Path, **change: Any) -> Path:
         ({"model": {"strides": [0]}}, "a stride is 1 or more"),
         ({"model": {"dropout": 2.0}}, "dropout is from 0 to 1"),
         ({"model": {"name": 7}}, "text.* in .*name"),
-        ({"image_size": [10**6, 10**6]}, "1 to 16384"),
+        ({"image_size": [10**6, 10**6]}, "at most 16384"),
         ({"threshold": "nan"}, "in threshold"),
         ({"image_size": [10**400, 4]}, "cannot read .*defender.json"),
     ],

@@ -16,8 +16,8 @@ import pytest
 import torch
 
 import majorcert as mc
-from majorcert.core.scoring import distance_of, votes_from_scores
 from majorcert.errors import BallotsError, DataError, ModelError, StoreError
+from majorcert.files.scoring import distance_of, votes_from_scores
 from majorcert.files.store import Store
 from majorcert.nets.data import Dataset
 from majorcert.nets.models import ModelConfig, build

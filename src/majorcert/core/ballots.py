@@ -1,7 +1,6 @@
 """Ballots: the recorded votes of one defender on many images, the evidence that certificates are made from."""
 
 from collections.abc import Mapping
-from copy import copy
 from dataclasses import dataclass
 from os import PathLike
 from typing import Any, Self
@@ -11,19 +10,20 @@ import numpy.typing as npt
 
 from majorcert.core.plurality import Ints, plurality
 from majorcert.core.reach import NO_LABEL, Evidence, Reach
-from majorcert.core.records import checked_classes, checked_images, checked_size, filled, taken
+from majorcert.core.records import (
+    as_recorded,
+    checked_distance,
+    checked_images,
+    checked_size,
+    filled,
+    label_type,
+    taken,
+    tolerating,
+)
 from majorcert.core.regions import Strategy
 from majorcert.core.regions import strategy as read_strategy
-from majorcert.core.scoring import (
-    Halves,
-    checked_distance,
-    distance_of,
-    fragile_ballots,
-    label_type,
-    votes_from_scores,
-)
-from majorcert.core.tally import Bound, Candidates, beats_every_rival, count_votes, kept_votes, rewritable, solid_labels
-from majorcert.core.threat import Bools, ImageSize, Patch
+from majorcert.core.tally import Bound, Candidates, count_votes, kept_votes, rewritable, solid_labels
+from majorcert.core.threat import Bools, ImageSize, Patch, whole
 from majorcert.errors import BallotsError
 
 ABSTAIN = NO_LABEL
@@ -40,7 +40,7 @@ class Ballots(Evidence):
     n_classes: int
     images: Ints
     provenance: Mapping[str, Any]
-    distance: Halves | None
+    distance: npt.NDArray[Any] | None
     """(images, ablations) how far every score may move before the ballot can change, if that was recorded"""
     fragile: Bools | None
     """(images, ablations) the ballots that count as touched at every placement; only `tolerating` marks any"""
@@ -59,10 +59,8 @@ class Ballots(Evidence):
         distance: npt.ArrayLike | None = None,
     ) -> None:
         strategy = read_strategy(strategy) if isinstance(strategy, str) else strategy
-        size, n_classes = checked_size(image_size), checked_classes(n_classes)
+        size, n_classes = checked_size(image_size), whole(n_classes, "n_classes", BallotsError, least=2)
         votes = _checked(np.asarray(labels), strategy, size, n_classes)
-        described = {"strategy": str(strategy), "image_size": list(size), "n_classes": n_classes}
-        given = {key: value for key, value in (provenance or {}).items() if key != "fragile"}
         filled(
             self,
             labels=votes,
@@ -70,32 +68,27 @@ class Ballots(Evidence):
             image_size=size,
             n_classes=n_classes,
             images=checked_images(images, len(votes)),
-            provenance={**given, **described},
+            provenance={
+                **{key: value for key, value in (provenance or {}).items() if key != "fragile"},
+                "strategy": str(strategy),
+                "image_size": list(size),
+                "n_classes": n_classes,
+            },
             distance=None if distance is None else checked_distance(np.asarray(distance), votes.shape[:2]),
             fragile=None,
             label=plurality(count_votes(votes, n_classes)),
         )
 
     @classmethod
-    def from_scores(
-        cls,
-        scores: npt.ArrayLike,
-        *,
-        threshold: float | None,
-        strategy: Strategy | str,
-        image_size: ImageSize,
-        provenance: Mapping[str, Any] | None = None,
-    ) -> "Ballots":
-        """Votes from (images, ablations, classes) scores: every label at or over the threshold; None: the top one."""
-        scores = np.asarray(scores)
-        return cls(
-            votes_from_scores(scores, threshold),
-            strategy=strategy,
-            image_size=image_size,
-            n_classes=scores.shape[2],
-            provenance={**(provenance or {}), "threshold": threshold},
-            distance=distance_of(scores, threshold),
-        )
+    def from_scores(cls, scores: npt.ArrayLike, *, threshold: float | None, **about: Any) -> "Ballots":
+        """Votes from (images, ablations, classes) scores: every label at or over the threshold; None: the top one.
+
+        Args:
+            about: `strategy`, `image_size` and what else `Ballots` takes.
+        """
+        from majorcert.files import scoring
+
+        return cls(**scoring.ballots_of(np.asarray(scores), threshold, **about))
 
     def __repr__(self) -> str:
         height, width = self.image_size
@@ -110,17 +103,10 @@ class Ballots(Evidence):
         Sound because a ballot whose distance is larger stays as it is; every other one is *fragile*: it counts as
         touched at every placement, so whatever it becomes is among what the attacker could make of it.
         """
-        if self.distance is None:
-            raise BallotsError(
-                f"these ballots of {self.strategy} were recorded without distances, so it is not known which are "
-                "fragile; vote again, or use Ballots.from_scores"
-            )
-        fragile = fragile_ballots(self.distance, tolerance)
-        return filled(copy(self), fragile=fragile, provenance={**self.provenance, "fragile": float(tolerance)})
+        return tolerating(self, tolerance)
 
     def as_recorded(self) -> Self:
-        provenance = {key: value for key, value in self.provenance.items() if key != "fragile"}
-        return self if self.fragile is None else filled(copy(self), fragile=None, provenance=provenance)
+        return as_recorded(self)
 
     def counts(self) -> Ints:
         """(images, classes) the votes that each label got."""
@@ -143,8 +129,7 @@ class Ballots(Evidence):
         return self._elected(patch, "exact", slack)
 
     def _elected(self, patch: Patch, bound: Bound, slack: int | None = None) -> Reach:
-        touched = self.strategy.touched(patch, self.image_size)
-        solid = solid_labels(self.labels, self.fragile)
+        touched, solid = self.strategy.touched(patch, self.image_size), solid_labels(self.labels, self.fragile)
         candidates = Candidates.of(count_votes(solid, self.n_classes), self.label)
         gain = rewritable(self.fragile, touched) + (touched.n_touched() if slack is None else slack)
         kept = kept_votes(solid, candidates.listed, touched)
@@ -155,26 +140,26 @@ class Ballots(Evidence):
 
         Fragile ballots give nothing to the winner, and each may go to the rival.
         """
-        most_touched = int(self.strategy.touched(patch, self.image_size).n_touched().max())
         counts = count_votes(solid_labels(self.labels, self.fragile), self.n_classes)
+        most_touched = int(self.strategy.touched(patch, self.image_size).n_touched().max())
         n_fragile = 0 if self.fragile is None else self.fragile.sum(axis=1)
-        return beats_every_rival(counts, self.label, 2 * most_touched + n_fragile)
+        return Candidates.of(counts, self.label).leads(counts, 2 * most_touched + n_fragile)
 
     def certified_alone(self, patch: Patch) -> Bools:
         return self.margin_certified(patch)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write a Zarr store, without a tolerance; an earlier store at that path is replaced, whole or not at all."""
-        from majorcert.files.evidence import save_evidence
+        from majorcert.files import evidence
 
-        save_evidence(self, path)
+        evidence.save_evidence(self, path)
 
     @classmethod
     def load(cls, path: str | PathLike[str], images: slice = slice(None)) -> "Ballots":
         """Read a Zarr store, or the given slice of its images, and check it as if it were new."""
-        from majorcert.files.evidence import load_as
+        from majorcert.files import evidence
 
-        return load_as(cls, path, images)
+        return evidence.load_as(cls, path, images)
 
 
 def _checked(labels: npt.NDArray[Any], strategy: Strategy, image_size: ImageSize, n_classes: int) -> Ints:
@@ -182,12 +167,10 @@ def _checked(labels: npt.NDArray[Any], strategy: Strategy, image_size: ImageSize
     if labels.ndim not in (2, 3) or labels.dtype.kind not in "iu" or labels.shape[2:] == (0,):
         raise BallotsError(f"expected integer labels (images, ablations, k), got {labels.dtype} {labels.shape}")
     labels = labels[:, :, None] if labels.ndim == 2 else labels
-    n_ablations = strategy.n_ablations(image_size)
-    if labels.shape[1] != n_ablations:
-        height, width = image_size
+    if labels.shape[1] != (n_ablations := strategy.n_ablations(image_size)):
+        made = f"{strategy} makes {n_ablations} ablations of a {image_size[0]}x{image_size[1]} image"
         raise BallotsError(
-            f"{strategy} makes {n_ablations} ablations of a {height}x{width} image, "
-            f"got ballots of {labels.shape[1]}; check the strategy, its stride and the image size"
+            f"{made}, got ballots of {labels.shape[1]}; check the strategy, its stride and the image size"
         )
     if labels.size and (labels.min() < ABSTAIN or labels.max() >= n_classes):
         wrong = labels.min() if labels.min() < ABSTAIN else labels.max()

@@ -1,13 +1,13 @@
 """Certified detection: no patch changes the label without an alert."""
 
-import operator
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
-from majorcert.core.majority import check_together, clean_label, survey
+from majorcert.core.majority import check_together, survey, verdict_of
 from majorcert.core.reach import Evidence, offered
-from majorcert.core.threat import Bools, Patch, as_patch
+from majorcert.core.threat import Bools, Patch, as_patch, whole
 from majorcert.core.verdict import Verdict
 from majorcert.errors import EvidenceError
 
@@ -26,41 +26,24 @@ def detect(defenders: Sequence[Evidence], patch: Patch, *, slack: int = 0) -> Ve
         slack: votes (of a pool: points) by which another label must lead, without the patch, for an alert; only for one
             voting defender or pool. Fewer alerts on clean images, and fewer images certified.
     """
-    patch = as_patch(patch)
+    patch, slack = as_patch(patch), whole(slack, "slack", EvidenceError, least=0)
     check_together(defenders)
-    if operator.index(slack) < 0 or (slack and len(defenders) > 1):
-        raise EvidenceError(f"slack is 0, or votes of one voting defender or pool; got {slack} for {len(defenders)}")
-    everywhere, recorded = (
-        np.ones(len(defenders[0]), dtype=bool),
-        [offered(defender, "as_recorded")() for defender in defenders],
-    )
-    exact = not slack and all(ours is theirs for ours, theirs in zip(defenders, recorded, strict=True))
-    safe, witnesses = survey(defenders, patch, lambda each: offered(each, "without")(patch, slack), everywhere)
-    certified = np.asarray(safe.all(axis=(1, 2)))
-    return Verdict(
-        predicted=clean_label(defenders),
-        certified=certified,
-        by=np.where(certified, "detection", "").astype("<U9"),
-        safe=safe,
-        witnesses=witnesses,
-        images=defenders[0].images,
-        patch=patch,
-        method="detection",
-        defenders=tuple(defender.provenance for defender in defenders),
-        promise="detection",
-        alert=~certified if exact else _alert(recorded, patch, slack),
-        slack=operator.index(slack),
-    )
+    if slack and len(defenders) > 1:
+        raise EvidenceError(f"slack is for one voting defender or pool, got {len(defenders)} defenders; use slack=0")
+    everywhere = np.ones(len(defenders[0]), dtype=bool)
+    left = partial(survey, sets=lambda each: offered(each, "without")(patch, slack), patch=patch, doubtful=everywhere)
+    safe, witnesses = left(defenders)
+    recorded = [offered(defender, "as_recorded")() for defender in defenders]
+    if slack:
+        alert = _outvoted(recorded[0], patch, slack)
+    else:  # without a tolerance each set is one label: there is an alert where another one is their plurality
+        same = all(ours is theirs for ours, theirs in zip(defenders, recorded, strict=True))
+        alert = ~np.asarray((safe if same else left(recorded)[0]).all(axis=(1, 2)))
+    more = {"promise": "detection", "alert": alert, "slack": slack}
+    return verdict_of(defenders, patch, "detection", "detection", safe, witnesses, **more)
 
 
-def _alert(defenders: Sequence[Evidence], patch: Patch, slack: int) -> Bools:
-    """(images,) does the ensemble raise an alert on the clean image itself? As recorded, without a tolerance."""
-    if not slack:  # each set is one label then, and where another one is their plurality there is an alert
-        everywhere = np.ones(len(defenders[0]), dtype=bool)
-        safe, _ = survey(defenders, patch, lambda each: offered(each, "without")(patch), everywhere)
-        return ~np.asarray(safe.all(axis=(1, 2)))
-    silent = np.ones(len(defenders[0]), dtype=bool)
-    for start in range(0, len(silent), CHUNK):
-        part = defenders[0][start : start + CHUNK]
-        silent[start : start + CHUNK] = part.without(patch, slack).has(part.label).all(axis=(1, 2))
-    return ~silent
+def _outvoted(defender: Evidence, patch: Patch, slack: int) -> Bools:
+    """(images,) does the label lose at some placement, even given so many votes more?"""
+    parts = [defender[start : start + CHUNK] for start in range(0, max(1, len(defender)), CHUNK)]
+    return ~np.concatenate([part.without(patch, slack).has(part.label).all(axis=(1, 2)) for part in parts])

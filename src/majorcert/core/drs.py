@@ -24,19 +24,9 @@ def drs(ballots: Evidence, patch: Patch, *, bound: DrsBound = "margin") -> Verdi
     patch = as_patch(patch)
     if bound not in get_args(DrsBound):
         raise EvidenceError(f"bound is 'margin' or 'local', got {bound!r}")
-    if bound == "local":
-        # Theorem 2 for an ensemble of one: its reach is its label alone, at every placement.
+    if bound == "local":  # Theorem 2 for an ensemble of one: its reach is its label alone, at every placement
         verdict = majorcert([ballots], patch)
-        return replace(verdict, by=np.where(verdict.certified, "local", "").astype("<U9"), method="drs-local")
+        return replace(verdict, by=np.where(verdict.certified, "local", ""), method="drs-local")
     certified = offered(ballots, "margin_certified")(patch)
-    return Verdict(
-        predicted=ballots.label,
-        certified=certified,
-        by=np.where(certified, "margin", "").astype("<U9"),
-        safe=None,
-        witnesses=(None,) * len(ballots),
-        images=ballots.images,
-        patch=patch,
-        method="drs-margin",
-        defenders=(ballots.provenance,),
-    )
+    by, none, origin = np.where(certified, "margin", ""), (None,) * len(ballots), (ballots.provenance,)
+    return Verdict(ballots.label, certified, by, None, none, ballots.images, patch, "drs-margin", origin)

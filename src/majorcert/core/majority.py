@@ -14,6 +14,8 @@ from majorcert.core.verdict import Verdict, Witness
 from majorcert.errors import EvidenceError
 
 ReachKind = Literal["exact", "paper"]
+Sets = Callable[[Evidence], Reach]
+Witnesses = tuple[Witness | None, ...]
 CHUNK_BYTES = 2**22
 """About what one array of a chunk of images takes; results do not depend on it."""
 
@@ -34,26 +36,15 @@ def majorcert(defenders: Sequence[Evidence], patch: Patch, *, reach: ReachKind =
     check_together(defenders)
     if reach not in get_args(ReachKind):
         raise EvidenceError(f"reach is 'exact' or 'paper', got {reach!r}")
-    clean = clean_label(defenders)
-    firm = most_certified_alone(defenders, patch, clean)
+    firm = most_certified_alone(defenders, patch, clean_label(defenders))
     safe, witnesses = survey(
         defenders,
-        patch,
         lambda each: each.reach(patch) if reach == "exact" else offered(each, "paper_reach")(patch),
+        patch,
         ~firm,
     )
-    certified = np.asarray(safe.all(axis=(1, 2)))
-    return Verdict(
-        predicted=clean,
-        certified=certified,
-        by=np.where(certified, np.where(firm, "theorem1", "theorem2"), "").astype("<U9"),
-        safe=safe,
-        witnesses=witnesses,
-        images=defenders[0].images,
-        patch=patch,
-        method=f"majorcert-{reach}",
-        defenders=tuple(defender.provenance for defender in defenders),
-    )
+    by = np.where(firm, "theorem1", "theorem2")
+    return verdict_of(defenders, patch, f"majorcert-{reach}", by, safe, witnesses)
 
 
 def certify(defenders: Sequence[Evidence], patch: Patch) -> Verdict:
@@ -72,12 +63,18 @@ def most_certified_alone(defenders: Sequence[Evidence], patch: Patch, clean: Int
     return 2 * np.sum(firm, axis=0) > len(defenders)
 
 
-Sets = Callable[[Evidence], Reach]
+def verdict_of(
+    defenders: Sequence[Evidence], patch: Patch, method: str, by: Any, safe: Bools, witnesses: Witnesses, **more: Any
+) -> Verdict:
+    """The verdict on an ensemble: an image is certified, by that argument, iff it is safe at every placement."""
+    certified = np.asarray(safe.all(axis=(1, 2)))
+    by, origin = np.where(certified, by, ""), tuple(defender.provenance for defender in defenders)
+    return Verdict(
+        clean_label(defenders), certified, by, safe, witnesses, defenders[0].images, patch, method, origin, **more
+    )
 
 
-def survey(
-    defenders: Sequence[Evidence], patch: Patch, sets: Sets, doubtful: Bools
-) -> tuple[Bools, tuple[Witness | None, ...]]:
+def survey(defenders: Sequence[Evidence], sets: Sets, patch: Patch, doubtful: Bools) -> tuple[Bools, Witnesses]:
     """(images, placement rows, placement columns) where the clean label is safe, and witnesses of where it is not.
 
     Only doubtful images are looked at, a few at a time, which keeps arrays small however many there are.
@@ -99,13 +96,10 @@ def survey(
 class Contest:
     """The clean label of each image against every rival, where each defender says some label of its set."""
 
-    clean: Ints
-    """(images,) the ensemble's label: the plurality of its defenders' labels"""
-    rivals: Ints
-    """(images, rivals) labels enough to decide, the clean one among them; NO_LABEL fills the rest"""
+    clean: Ints  # (images,) the ensemble's label: the plurality of its defenders' labels
+    rivals: Ints  # (images, rivals) labels enough to decide, the clean one among them; NO_LABEL fills the rest
     sets: tuple[Reach, ...]
-    grid: tuple[int, int]
-    """rows and columns of placements"""
+    grid: tuple[int, int]  # rows and columns of placements
     n_classes: int
 
     @classmethod
@@ -161,19 +155,22 @@ def check_together(defenders: Sequence[Evidence]) -> None:
     """Refuse what is no ensemble: no defender at all, or defenders of different images, sizes or classes."""
     if not isinstance(defenders, list | tuple) or not defenders:
         raise EvidenceError("an ensemble is a list of one or more defenders, such as [rows, columns, blocks]")
-    first = defenders[0]
-    for place, other in enumerate(defenders[1:], start=2):
-        for fact in ("image_size", "n_classes"):
-            if (ours := getattr(first, fact)) != (theirs := getattr(other, fact)):
-                raise EvidenceError(f"defenders 1 and {place} differ in {fact}: {ours} and {theirs}")
-        if not np.array_equal(first.images, other.images):
-            raise EvidenceError(f"defenders 1 and {place} voted on different images; use evidence of one split")
-    for fact in ("images_sha256", "class_names"):
-        known = [(place, each.provenance[fact]) for place, each in enumerate(defenders, 1) if each.provenance.get(fact)]
+    facts: dict[str, Callable[[Evidence], Any]] = {
+        "image sizes": lambda each: each.image_size,
+        "numbers of classes": lambda each: each.n_classes,
+        "numbers of images": len,
+        "images": lambda each: each.images.tolist(),
+        "images (by their SHA-256)": lambda each: each.provenance.get("images_sha256"),
+        "class names": lambda each: each.provenance.get("class_names"),
+    }
+    for fact, of in facts.items():
+        known = [(place, of(each)) for place, each in enumerate(defenders, 1) if of(each) is not None]
         for place, value in known[1:]:
             if value != known[0][1]:
-                what = "voted on different images" if fact == "images_sha256" else "have different class names"
-                raise EvidenceError(f"defenders {known[0][0]} and {place} {what}; use evidence of one split")
+                both = (
+                    f": {known[0][1]} and {value}" if isinstance(value, int | tuple) else "; use evidence of one split"
+                )
+                raise EvidenceError(f"defenders {known[0][0]} and {place} have different {fact}{both}")
 
 
 def _rivals(labels: Ints, sets: Sequence[Reach], n_classes: int) -> Ints:

@@ -29,25 +29,18 @@ class Reach:
     which is how labels that nobody voted for behave (they differ by the tie rule alone).
     """
 
-    listed: Ints
-    """(images, slots) labels, ascending, then NO_LABEL"""
-    members: Bools
-    """(images, slots, cell rows, cell columns): is this listed label in the set?"""
-    below: Ints
-    """(images, cell rows, cell columns)"""
-    rows: Ints
-    """(placement rows,) the row of cells of each"""
-    columns: Ints
-    """(placement columns,) the column of cells of each"""
+    listed: Ints  # (images, slots) labels, ascending, then NO_LABEL
+    members: Bools  # (images, slots, cell rows, cell columns): is this listed label in the set?
+    below: Ints  # (images, cell rows, cell columns)
+    rows: Ints  # (placement rows,) the row of cells of each
+    columns: Ints  # (placement columns,) the column of cells of each
 
     def __post_init__(self) -> None:
         n_images, n_slots, *grid = self.members.shape
         fits = self.listed.shape == (n_images, n_slots) and self.below.shape == (n_images, *grid)
         ascending = (self.listed[:, 1:] > self.listed[:, :-1]) | (self.listed[:, 1:] == NO_LABEL)
-        indexed = all(
-            len(index) and index.min() >= 0 and index.max() < n
-            for index, n in zip((self.rows, self.columns), grid, strict=True)
-        )
+        placed = zip((self.rows, self.columns), grid, strict=True)
+        indexed = all(len(index) and index.min() >= 0 and index.max() < n for index, n in placed)
         if not (fits and ascending.all() and indexed and self.below.min(initial=0) >= 0):
             raise EvidenceError("a reach lists each label once, ascending, with arrays that fit; see majorcert.Reach")
 
@@ -86,12 +79,10 @@ class Evidence(ABC):
 
     n_classes: int
     image_size: ImageSize
-    images: Ints
-    """(images,) the place of each image in its data set; defenders of one ensemble must agree on it"""
+    images: Ints  # (images,) the place of each image in its data set; defenders of one ensemble must agree on it
     provenance: Mapping[str, Any]
     """where the evidence comes from, as plain JSON; `images_sha256`, when there, names the images"""
-    label: Ints
-    """(images,) what the defender says of the clean image; it is in reach at every placement"""
+    label: Ints  # (images,) what the defender says of the clean image; it is in reach at every placement
 
     def __init_subclass__(cls) -> None:
         """What says its own reach is certified alone by it, unless it says how as well."""
@@ -145,8 +136,7 @@ def offered(evidence: Any, name: str) -> Any:
 
 def list_labels(present: Bools) -> Ints:
     """(images, slots) the labels that are present in each row of (images, classes), ascending, then NO_LABEL."""
-    n_present = present.sum(axis=1)
-    listed = np.full((len(present), max(1, n_present.max(initial=0))), NO_LABEL, dtype=np.int32)
+    listed = np.full((len(present), max(1, present.sum(axis=1).max(initial=0))), NO_LABEL, dtype=np.int32)
     image, label = np.nonzero(present)
     listed[image, (present.cumsum(axis=1) - 1)[image, label]] = label
     return listed

@@ -1,6 +1,5 @@
 """What every kind of evidence records of its images, checked once, when it is made."""
 
-import operator
 from copy import copy
 from typing import Any, TypeVar
 
@@ -8,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from majorcert.core.plurality import Ints
-from majorcert.core.threat import ImageSize
+from majorcert.core.threat import ImageSize, whole
 from majorcert.errors import BallotsError, StrategyError
 
 MAX_SIDE = 2**14
@@ -37,24 +36,13 @@ def taken(evidence: Any, images: slice | Ints, *names: str) -> Any:
 
 def checked_size(image_size: ImageSize) -> ImageSize:
     """(height, width), once it is known to be two whole numbers of pixels."""
-    try:
-        height, width = (operator.index(side) for side in image_size)
-    except (TypeError, ValueError):
-        height = width = 0
-    if not 1 <= min(height, width) <= max(height, width) <= MAX_SIDE:
-        raise StrategyError(f"an image size is (height, width) in pixels, 1 to {MAX_SIDE} each, got {image_size!r}")
+    what = f"an image size is (height, width), got {image_size!r}; a side"
+    if not isinstance(image_size, tuple | list) or len(image_size) != 2:
+        raise StrategyError(f"{what} is a whole number of pixels")
+    height, width = (whole(side, f"{what} in pixels", StrategyError) for side in image_size)
+    if max(height, width) > MAX_SIDE:
+        raise StrategyError(f"{what} has at most {MAX_SIDE} pixels")
     return height, width
-
-
-def checked_classes(n_classes: int) -> int:
-    """The number of classes, once it is known to be a whole number of 2 or more."""
-    try:
-        n = operator.index(n_classes)
-    except TypeError:
-        n = 0
-    if n < 2:
-        raise BallotsError(f"a classifier tells at least 2 classes apart, got n_classes={n_classes!r}")
-    return n
 
 
 def checked_images(images: npt.ArrayLike | None, n_images: int) -> Ints:
@@ -62,9 +50,44 @@ def checked_images(images: npt.ArrayLike | None, n_images: int) -> Ints:
     index = np.arange(n_images) if images is None else np.asarray(images)
     if index.shape != (n_images,) or index.dtype.kind not in "iu" or index.min(initial=0) < 0:
         raise BallotsError(
-            f"expected one index, 0 or more, for each of {n_images} images, got {index.dtype} {index.shape}"
+            f"expected an index, 0 or more, of each of {n_images} images, got {index.dtype} {index.shape}"
         )
     in_order = np.sort(index)
     if (again := in_order[1:][in_order[1:] == in_order[:-1]]).size:
         raise BallotsError(f"image {again[0]} is there more than once; each image of the data set counts once")
     return index.astype(np.int64)
+
+
+def checked_distance(array: npt.NDArray[Any], shape: tuple[int, ...]) -> npt.NDArray[Any]:
+    """(images, ...) how far every score may move before this changes, once it is known to make sense."""
+    if array.dtype.kind != "f" or array.shape != shape:
+        raise BallotsError(f"expected one distance for each ballot, {shape}, got {array.dtype} {array.shape}")
+    if not (array >= 0).all() or np.isinf(array).any():
+        raise BallotsError("a distance is a finite number of 0 or more; got NaN, inf or a negative one")
+    return array.copy()
+
+
+def tolerating(evidence: Any, tolerance: float) -> Any:
+    """The same evidence, where all that is no farther than `tolerance` from changing is marked as fragile."""
+    try:
+        number = np.float64(tolerance)
+    except (TypeError, ValueError, OverflowError):
+        number = np.float64(-1)
+    if not (np.isfinite(number) and number >= 0):
+        raise BallotsError(f"a tolerance is how far scores may move, a number of 0 or more; got {tolerance!r}")
+    if evidence.distance is None:
+        raise BallotsError(f"{evidence} was recorded without distances; vote again, or use Ballots.from_scores")
+    # As float64: NumPy would round the tolerance to the type of the distances.
+    fragile = ~(evidence.distance.astype(np.float64) > number)
+    return filled(copy(evidence), fragile=fragile, provenance={**evidence.provenance, "fragile": float(number)})
+
+
+def as_recorded(evidence: Any) -> Any:
+    """The same evidence without a tolerance."""
+    provenance = {key: value for key, value in evidence.provenance.items() if key != "fragile"}
+    return evidence if evidence.fragile is None else filled(copy(evidence), fragile=None, provenance=provenance)
+
+
+def label_type(n_classes: int) -> type[np.signedinteger[Any]]:
+    """The smallest integer type that holds the labels and NO_LABEL."""
+    return np.int8 if n_classes <= 2**7 else np.int16 if n_classes <= 2**15 else np.int32

@@ -5,9 +5,7 @@ blocks are products: an ablation is a run of rows times a run of columns, both w
 iff it shares a row with it and a column with it, so two small matrices say everything. Only this file knows that.
 """
 
-import operator
 import re
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -16,30 +14,26 @@ import numpy as np
 import numpy.typing as npt
 
 from majorcert.core.plurality import Ints
-from majorcert.core.threat import Bools, ImageSize, Patch
+from majorcert.core.threat import Bools, ImageSize, Patch, whole
 from majorcert.errors import StrategyError
 
 
 @dataclass(frozen=True, eq=False)
-class Touched(ABC):
-    """Which ablations a patch touches at each placement, in a grid of *cells*: those of one cell touch the same."""
+class Touched:
+    """Which ablations a patch touches at each placement, in a grid of *cells*: those of one cell touch the same.
 
-    rows: Ints
-    """(placement rows,) the row of cells of each"""
-    columns: Ints
-    """(placement columns,) the column of cells of each"""
+    The cell (i, j) touches the ablation (k, l), a run of rows times a run of columns, iff it touches both runs.
+    """
 
-    @abstractmethod
+    rows: Ints  # (placement rows,) the row of cells of each
+    columns: Ints  # (placement columns,) the column of cells of each
+    row_runs: Bools  # (cell rows, row starts)
+    column_runs: Bools  # (cell columns, column starts)
+
     def masks(self) -> Bools:
         """(cell rows, cell columns, ablations): does a patch in this cell touch this ablation?"""
-
-    @abstractmethod
-    def sums(self, values: npt.NDArray[Any]) -> Ints:
-        """(..., cell rows, cell columns) exact sums of (..., ablations) whole numbers over what each cell touches."""
-
-    @abstractmethod
-    def most_apart(self, values: Ints) -> Ints:
-        """The largest of (images, cell rows, cell columns) values among the cells that share no ablation with each."""
+        grid = self.row_runs[:, None, :, None] & self.column_runs[None, :, None, :]
+        return grid.reshape(*grid.shape[:2], -1)
 
     def mask(self, top: int, left: int) -> Bools:
         """(ablations,): those that the one placement (top, left) touches, in the order of the ballots."""
@@ -47,27 +41,13 @@ class Touched(ABC):
 
     def n_touched(self) -> Ints:
         """(cell rows, cell columns) the number of ablations that a patch in each cell touches."""
-        return self.masks().sum(axis=2)
-
-
-@dataclass(frozen=True, eq=False)
-class TouchedRuns(Touched):
-    """Of runs of rows times runs of columns: the cell (i, j) touches the ablation (k, l) iff both factors say so."""
-
-    row_runs: Bools
-    """(cell rows, row starts)"""
-    column_runs: Bools
-    """(cell columns, column starts)"""
-
-    def masks(self) -> Bools:
-        grid = self.row_runs[:, None, :, None] & self.column_runs[None, :, None, :]
-        return grid.reshape(*grid.shape[:2], -1)
-
-    def n_touched(self) -> Ints:
         return np.outer(self.row_runs.sum(axis=1), self.column_runs.sum(axis=1))
 
     def sums(self, values: npt.NDArray[Any]) -> Ints:
-        """Matrix products in a floating-point type whose first gap no sum reaches, so that none is rounded."""
+        """(..., cell rows, cell columns) sums of (..., ablations) whole numbers over what each cell touches.
+
+        They are matrix products in a floating-point type whose first gap no sum reaches, so that none is rounded.
+        """
         (n_tops, n_rows), (n_lefts, n_columns) = self.row_runs.shape, self.column_runs.shape
         small = values.shape[-1] * int(values.max(initial=0)) < 2**24
         floating: type[np.floating[Any]] = np.float32 if small else np.float64
@@ -77,71 +57,43 @@ class TouchedRuns(Touched):
         sums = sums.reshape(n_tops, -1, n_lefts).transpose(1, 0, 2).astype(np.int32 if small else np.int64, order="C")
         return sums.reshape(*values.shape[:-1], n_tops, n_lefts)
 
-    def most_apart(self, values: Ints) -> Ints:
-        rows, columns = (~(runs[:, None] & runs).any(axis=2) for runs in (self.row_runs, self.column_runs))
-        above_or_below = np.where(rows, values.max(axis=2)[:, None, :], 0).max(axis=2)
-        beside = np.where(columns, values.max(axis=1)[:, None, :], 0).max(axis=2)
-        return np.maximum(above_or_below[:, :, None], beside[:, None, :])
-
 
 @dataclass(frozen=True)
-class Strategy(ABC):
-    """How views are cut, in regions of `size` pixels that start at every `stride`-th; `str` gives the spec back."""
+class Strategy:
+    """How views are cut: runs of `size` pixels from every `stride`-th on, wrapping around; `str` gives the spec."""
 
     size: int
     stride: int = 1
 
     def __post_init__(self) -> None:
         for name in ("size", "stride"):
-            value = getattr(self, name)
-            try:
-                object.__setattr__(self, name, operator.index(value))
-            except TypeError:
-                raise StrategyError(f"the {name} of {self.name} is a whole number of pixels, got {value!r}") from None
-            if value < 1:
-                raise StrategyError(f"the {name} of {self.name} is at least 1 pixel, got {value}")
-
-    @property
-    def name(self) -> str:
-        return type(self).__name__.lower()
+            pixels = whole(getattr(self, name), f"the {name} of {type(self).__name__} in pixels", StrategyError)
+            object.__setattr__(self, name, pixels)
 
     def __str__(self) -> str:
-        return f"{self.name}:{self.size}" + (f"/{self.stride}" if self.stride != 1 else "")
-
-    @abstractmethod
-    def n_ablations(self, image_size: ImageSize) -> int:
-        """The number of ablations, in the order of `regions`."""
-
-    @abstractmethod
-    def regions(self, image_size: ImageSize) -> Bools:
-        """(ablations, height, width): does this ablation show this pixel?"""
-
-    @abstractmethod
-    def touched(self, patch: Patch, image_size: ImageSize) -> Touched:
-        """Which ablations each placement of the patch touches: those that share a pixel with it."""
-
-
-@dataclass(frozen=True)
-class Runs(Strategy):
-    """Runs of rows times runs of columns, in row-major order of (row start, column start)."""
+        return f"{type(self).__name__.lower()}:{self.size}" + (f"/{self.stride}" if self.stride != 1 else "")
 
     def visible(self, image_size: ImageSize) -> tuple[Bools, Bools]:
         """The rows and the columns that are visible: (row starts, height) and (column starts, width)."""
-        return self._runs(image_size[0], image_size), self._runs(image_size[1], image_size)
+        return self._runs(image_size, 0), self._runs(image_size, 1)
 
     def n_ablations(self, image_size: ImageSize) -> int:
+        """The number of ablations, which are in row-major order of (row start, column start)."""
         rows, columns = self.visible(image_size)
         return len(rows) * len(columns)
 
     def regions(self, image_size: ImageSize) -> Bools:
+        """(ablations, height, width): does this ablation show this pixel?"""
         rows, columns = self.visible(image_size)
         return (rows[:, None, :, None] & columns[None, :, None, :]).reshape(-1, *image_size)
 
     def touched(self, patch: Patch, image_size: ImageSize) -> Touched:
-        return _touched_runs(self, patch, image_size)
+        """Which ablations each placement of the patch touches: those that share a pixel with it."""
+        return _touched(self, patch, image_size)
 
-    def _runs(self, n_pixels: int, image_size: ImageSize) -> Bools:
+    def _runs(self, image_size: ImageSize, axis: int) -> Bools:
         """(starts, pixels): the run from each start, wrapping around the end."""
+        n_pixels = image_size[axis]
         if self.size > n_pixels:
             height, width = image_size
             raise StrategyError(f"{self} does not fit in a {height}x{width} image; use a size of at most {n_pixels}")
@@ -149,54 +101,49 @@ class Runs(Strategy):
         return (np.arange(n_pixels) - starts[:, None]) % n_pixels < self.size
 
 
-class Rows(Runs):
+class Rows(Strategy):
     """Full-width bands of `size` rows."""
 
     def visible(self, image_size: ImageSize) -> tuple[Bools, Bools]:
-        return self._runs(image_size[0], image_size), np.ones((1, image_size[1]), dtype=bool)
+        return self._runs(image_size, 0), np.ones((1, image_size[1]), dtype=bool)
 
 
-class Columns(Runs):
+class Columns(Strategy):
     """Full-height bands of `size` columns."""
 
     def visible(self, image_size: ImageSize) -> tuple[Bools, Bools]:
-        return np.ones((1, image_size[0]), dtype=bool), self._runs(image_size[1], image_size)
+        return np.ones((1, image_size[0]), dtype=bool), self._runs(image_size, 1)
 
 
-class Blocks(Runs):
+class Blocks(Strategy):
     """Squares of `size` x `size` pixels."""
 
 
 def strategy(spec: str) -> Strategy:
     """Read a strategy from its spec: "rows:4", "columns:4", "blocks:12", "columns:19/5" (size/stride)."""
-    kinds: dict[str, type[Runs]] = {"rows": Rows, "columns": Columns, "blocks": Blocks}
     match = re.fullmatch(r"(rows|columns|blocks):([0-9]{1,6})(?:/([0-9]{1,6}))?", str(spec).strip())
     if match is None:
-        raise StrategyError(
-            f"cannot read {spec!r} as a strategy; write for example 'rows:4', 'blocks:12', 'columns:19/5'"
-        )
-    name, size, stride = match.groups()
-    return kinds[name](int(size), int(stride or 1))
+        raise StrategyError(f"cannot read {spec!r} as a strategy; write for example 'rows:4' or 'columns:19/5'")
+    kind = {"rows": Rows, "columns": Columns, "blocks": Blocks}[match[1]]
+    return kind(int(match[2]), int(match[3] or 1))
 
 
 @lru_cache(maxsize=256)
-def _touched_runs(runs: Runs, patch: Patch, image_size: ImageSize) -> TouchedRuns:
+def _touched(strategy: Strategy, patch: Patch, image_size: ImageSize) -> Touched:
     """Counted once for the same regions and patch: it is asked again for every chunk of images."""
-    n_tops, n_lefts = patch.n_placements(image_size)
-    rows, columns = runs.visible(image_size)
+    (n_tops, n_lefts), (rows, columns) = patch.n_placements(image_size), strategy.visible(image_size)
     row_runs, row_cells = _distinct_rows(_share_a_pixel(rows, patch.height, n_tops))
     column_runs, column_cells = _distinct_rows(_share_a_pixel(columns, patch.width, n_lefts))
-    return TouchedRuns(row_cells, column_cells, row_runs, column_runs)
+    return Touched(row_cells, column_cells, row_runs, column_runs)
 
 
 def _share_a_pixel(visible: Bools, patch_length: int, n_positions: int) -> Bools:
     """(positions, starts): does the patch at this position cover a pixel that this run shows?"""
-    offset = np.arange(visible.shape[1]) - np.arange(n_positions)[:, None]
-    painted = (offset >= 0) & (offset < patch_length)
-    return np.asarray((painted[:, None, :] & visible[None, :, :]).any(axis=2))
+    painted = [visible[:, position : position + patch_length] for position in range(n_positions)]
+    return np.stack([shown.any(axis=1) for shown in painted])
 
 
-def _distinct_rows(matrix: Bools) -> tuple[Bools, npt.NDArray[np.intp]]:
+def _distinct_rows(matrix: Bools) -> tuple[Bools, Ints]:
     """The different rows of a matrix in order of first appearance, and for each row which of them it is."""
     seen: dict[bytes, int] = {}
     index = np.array([seen.setdefault(row.tobytes(), len(seen)) for row in matrix], dtype=np.intp)

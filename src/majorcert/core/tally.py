@@ -35,16 +35,6 @@ def solid_labels(labels: Ints, fragile: Bools | None) -> Ints:
     return labels if fragile is None else np.where(fragile[:, :, None], labels.dtype.type(NO_LABEL), labels)
 
 
-def beats_every_rival(points: Ints, label: Ints, handicap: int | Ints) -> Bools:
-    """(images,) does the label still win when `handicap` points are taken from it, whoever the rival is?"""
-    n_images, n_classes = points.shape
-    images = np.arange(n_images)
-    rivals = standing(points, np.arange(n_classes), n_classes)
-    handicapped = standing(points[images, label] - handicap, label, n_classes)
-    rivals[images, label] = -1
-    return handicapped > rivals.max(axis=1)
-
-
 def kept_votes(labels: Ints, listed: Ints, touched: Touched) -> Ints:
     """(images, slots, cell rows, cell columns) the votes for each listed label that a patch leaves alone."""
     wanted = np.where(listed == NO_LABEL, NO_LABEL - 1, listed).astype(labels.dtype)[:, :, None]
@@ -65,12 +55,9 @@ def rewritable(fragile: Bools | None, touched: Touched) -> Ints:
 class Candidates:
     """The labels that a vote on some images is between: those with points, the clean one, and all that have none."""
 
-    clean: Ints
-    """(images,)"""
-    listed: Ints
-    """(images, slots) the labels with points and the clean one, ascending, then NO_LABEL"""
-    unlisted: Ints
-    """(images,) the smallest label without points; n_classes if there is none"""
+    clean: Ints  # (images,)
+    listed: Ints  # (images, slots) the labels with points and the clean one, ascending, then NO_LABEL
+    unlisted: Ints  # (images,) the smallest label without points; n_classes if there is none
     n_classes: int
 
     @classmethod
@@ -99,3 +86,10 @@ class Candidates:
             best = lower[np.arange(len(lower)), (self.listed == self.clean[:, None]).argmax(axis=1)]
         below = np.clip(gain + self.n_classes - best, 0, self.n_classes)
         return Reach(self.listed, lower >= (best - gain)[:, None], below, rows, columns)
+
+    def leads(self, points: Ints, handicap: int | Ints) -> Bools:
+        """(images,) does the clean label win even if one rival, whoever it is, gets so many points more than given?"""
+        images, everyone = np.arange(len(points)), np.arange(self.n_classes)
+        rivals = standing(points + np.reshape(handicap, (-1, 1)), everyone, self.n_classes)
+        rivals[images, self.clean] = -1
+        return standing(points[images, self.clean], self.clean, self.n_classes) > rivals.max(axis=1)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from majorcert.errors import PatchError
+from majorcert.errors import MajorcertError, PatchError
 
 Bools = npt.NDArray[np.bool_]
 ImageSize = tuple[int, int]
@@ -24,12 +24,7 @@ class Patch:
 
     def __init__(self, height: int, width: int | None = None) -> None:
         for name, side in (("height", height), ("width", height if width is None else width)):
-            try:
-                object.__setattr__(self, name, operator.index(side))
-            except TypeError:
-                raise PatchError(f"a patch has whole pixels, got {side!r}; write 5, (3, 7) or '3x7'") from None
-        if min(self.height, self.width) < 1:
-            raise PatchError(f"a patch has at least one pixel, got {self}; give sizes of 1 or more")
+            object.__setattr__(self, name, whole(side, f"the {name} of a patch (as in 5, (3, 7) or '3x7')", PatchError))
 
     @classmethod
     def parse(cls, text: str) -> "Patch":
@@ -46,10 +41,8 @@ class Patch:
         """How many rows and columns of top-left corners there are: all of them, none wrapping around."""
         height, width = image_size
         if self.height > height or self.width > width:
-            raise PatchError(
-                f"a {self} patch does not fit in a {height}x{width} image; "
-                "give the size in pixels of the image the votes were cast on"
-            )
+            size = "give the size in pixels of the image the votes were cast on"
+            raise PatchError(f"a {self} patch does not fit in a {height}x{width} image; {size}")
         return height - self.height + 1, width - self.width + 1
 
 
@@ -59,8 +52,15 @@ def as_patch(given: Any) -> Patch:
         return given
     if isinstance(given, str):
         return Patch.parse(given)
-    if isinstance(given, tuple | list):
-        if len(given) != 2:
-            raise PatchError(f"a patch is 5, (3, 7) or '3x7', got {given!r}")
-        return Patch(*given)
-    return Patch(given)
+    return Patch(*given) if isinstance(given, tuple | list) and len(given) == 2 else Patch(given)
+
+
+def whole(value: Any, what: str, error: type[MajorcertError], least: int = 1) -> int:
+    """A whole number of at least so much; anything else is refused."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = least - 1
+    if number < least:
+        raise error(f"{what} is a whole number of {least} or more, got {value!r}")
+    return number

@@ -16,12 +16,9 @@ from majorcert.core.threat import Bools, Patch
 class Witness:
     """Why an image is not certified: a patch here could make the defenders say this, and the label would change."""
 
-    placement: tuple[int, int]
-    """(top, left) of the patch"""
-    rival: int
-    """a label that then beats the ensemble's clean label, or ties with it and wins the tie"""
-    forced: tuple[int, ...]
-    """what each defender is made to say"""
+    placement: tuple[int, int]  # (top, left) of the patch
+    rival: int  # a label that then beats the ensemble's clean label, or ties with it and wins the tie
+    forced: tuple[int, ...]  # what each defender is made to say
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -35,18 +32,14 @@ class Verdict:
     safe: Bools | None
     """(images, placement rows, placement columns); None for a margin, which does not look at placements"""
     witnesses: tuple[Witness | None, ...]
-    images: Ints
-    """the place of each image in its data set"""
+    images: Ints  # the place of each image in its data set
     patch: Patch
     method: str
-    defenders: tuple[Mapping[str, Any], ...]
-    """the provenance of the evidence"""
+    defenders: tuple[Mapping[str, Any], ...]  # the provenance of the evidence
     promise: Literal["recovery", "detection"] = "recovery"
     """that the label cannot be changed, or that it cannot be changed without an alert"""
-    alert: Bools | None = None
-    """(images,) is there an alert on the clean image itself? Only of detection"""
-    slack: int = 0
-    """votes or points by which another label must lead for an alert; of detection"""
+    alert: Bools | None = None  # (images,) is there an alert on the clean image itself? Only of detection
+    slack: int = 0  # votes or points by which another label must lead for an alert; of detection
 
     def __len__(self) -> int:
         return len(self.predicted)
@@ -60,13 +53,13 @@ class Verdict:
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write JSON lines: a header with the provenance, then a row for each image; whole or not at all."""
-        from majorcert.files.verdicts import save_verdict
+        from majorcert.files import verdicts
 
-        save_verdict(self, path)
+        verdicts.save_verdict(self, path)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> "Verdict":
         """Read what `save` wrote."""
-        from majorcert.files.verdicts import load_verdict
+        from majorcert.files import verdicts
 
-        return load_verdict(path)
+        return verdicts.load_verdict(path)

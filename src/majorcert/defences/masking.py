@@ -4,7 +4,6 @@ The per-placement certificate is proved in docs/soundness.md: a mask that covers
 mask leaves the same label, decides alone. That all pairs agree, the published condition, is a special case.
 """
 
-import operator
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,10 +15,18 @@ import numpy.typing as npt
 
 from majorcert.core.plurality import Ints, plurality
 from majorcert.core.reach import NO_LABEL, Evidence, Reach, list_labels
-from majorcert.core.records import checked_classes, checked_images, checked_size, filled, taken
-from majorcert.core.scoring import Halves, checked_distance, fragile_ballots, label_type
+from majorcert.core.records import (
+    as_recorded,
+    checked_distance,
+    checked_images,
+    checked_size,
+    filled,
+    label_type,
+    taken,
+    tolerating,
+)
 from majorcert.core.tally import count_votes
-from majorcert.core.threat import Bools, ImageSize, Patch
+from majorcert.core.threat import Bools, ImageSize, Patch, whole
 from majorcert.errors import BallotsError, EvidenceError, StrategyError
 
 CHUNK_ENTRIES = 2**24
@@ -39,13 +46,7 @@ class Masks:
     stride: int
 
     def __init__(self, height: int, width: int | None = None, *, stride: int = 1) -> None:
-        try:
-            step = operator.index(stride)
-        except TypeError:
-            step = 0
-        if step < 1:
-            raise StrategyError(f"the stride of masks is a whole number of 1 pixel or more, got {stride!r}")
-        filled(self, patch=Patch(height, width), stride=step)
+        filled(self, patch=Patch(height, width), stride=whole(stride, "the stride of masks", StrategyError))
 
     @classmethod
     def parse(cls, spec: str) -> "Masks":
@@ -105,7 +106,7 @@ class MaskPairs(Evidence):
     n_classes: int
     images: Ints
     provenance: Mapping[str, Any]
-    distance: Halves | None
+    distance: npt.NDArray[Any] | None
     """(images, n) how far every score may move before any label of this mask's row can change, if recorded"""
     fragile: Bools | None
     """(images, n) the rows that prove nothing; only `tolerating` marks any"""
@@ -124,7 +125,7 @@ class MaskPairs(Evidence):
         distance: npt.ArrayLike | None = None,
     ) -> None:
         masks = Masks.parse(masks) if isinstance(masks, str) else masks
-        size, n_classes = checked_size(image_size), checked_classes(n_classes)
+        size, n_classes = checked_size(image_size), whole(n_classes, "n_classes", BallotsError, least=2)
         n = masks.n_masks(size)
         table = _checked(np.asarray(labels), n, n_classes, f"{masks} on {size[0]}x{size[1]}")
         described = {"kind": "mask-pairs", "masks": str(masks), "image_size": list(size), "n_classes": n_classes}
@@ -153,17 +154,10 @@ class MaskPairs(Evidence):
 
     def tolerating(self, tolerance: float) -> "MaskPairs":
         """The same table, to be certified even if every score moves by up to `tolerance`: only solid rows count."""
-        if self.distance is None:
-            raise BallotsError(f"this table of {self.masks} was recorded without distances; record it again")
-        fragile = fragile_ballots(self.distance, tolerance)
-        part = taken(self, slice(None), "images")
-        return filled(part, fragile=fragile, provenance={**self.provenance, "fragile": float(tolerance)})
+        return tolerating(self, tolerance)
 
     def as_recorded(self) -> "MaskPairs":
-        if self.fragile is None:
-            return self
-        provenance = {key: value for key, value in self.provenance.items() if key != "fragile"}
-        return filled(taken(self, slice(None), "images"), fragile=None, provenance=provenance)
+        return as_recorded(self)
 
     def singles(self) -> Ints:
         """(images, n) the label under each mask alone."""
@@ -217,9 +211,9 @@ class MaskPairs(Evidence):
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write a Zarr store, without a tolerance; an earlier store at that path is replaced, whole or not at all."""
-        from majorcert.files.evidence import save_evidence
+        from majorcert.files import evidence
 
-        save_evidence(self, path)
+        evidence.save_evidence(self, path)
 
 
 def _row_index(n: int) -> npt.NDArray[np.intp]:

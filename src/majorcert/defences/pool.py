@@ -17,7 +17,7 @@ from majorcert.core.majority import check_together
 from majorcert.core.plurality import Ints, plurality
 from majorcert.core.reach import Evidence, Reach
 from majorcert.core.records import filled, taken
-from majorcert.core.tally import Candidates, beats_every_rival, count_votes, kept_votes, rewritable, solid_labels
+from majorcert.core.tally import Candidates, count_votes, kept_votes, rewritable, solid_labels
 from majorcert.core.threat import Bools, ImageSize, Patch
 from majorcert.errors import EvidenceError
 
@@ -112,12 +112,12 @@ class Pool(Evidence):
 
     def margin_certified(self, patch: Patch) -> Bools:
         """(images,) does the winner lead by more points than any placement could take from it and give to one rival?"""
-        handicap: int | Ints = 0
+        points, handicap = self._solid_points(), np.zeros(1, dtype=np.int64)
         for weight, member in zip(self.weights, self.members, strict=True):
             touched = member.strategy.touched(patch, member.image_size)
             n_fragile = 0 if member.fragile is None else member.fragile.sum(axis=1)
             handicap = handicap + weight * (2 * int(touched.n_touched().max()) + n_fragile)
-        return beats_every_rival(self._solid_points(), self.label, handicap)
+        return Candidates.of(points, self.label).leads(points, handicap)
 
     def certified_alone(self, patch: Patch) -> Bools:
         return self.margin_certified(patch)

@@ -8,29 +8,30 @@ import numpy as np
 import numpy.typing as npt
 
 from majorcert.core.plurality import Ints
+from majorcert.core.records import filled
 from majorcert.core.regions import Strategy, Touched
 from majorcert.core.threat import Bools, ImageSize, Patch
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, init=False)
 class TouchedSets(Touched):
     """Of regions of any shape: a set of ablations for each placement, which is a cell of its own."""
 
     sets: Bools
     """(placement rows, placement columns, ablations)"""
 
+    def __init__(self, sets: Bools) -> None:
+        filled(self, rows=np.arange(sets.shape[0]), columns=np.arange(sets.shape[1]), sets=sets)
+
     def masks(self) -> Bools:
         return self.sets
+
+    def n_touched(self) -> Ints:
+        return self.sets.sum(axis=2)
 
     def sums(self, values: npt.NDArray[Any]) -> Ints:
         flat = self.sets.reshape(-1, self.sets.shape[2]).T.astype(np.int64)
         return (values.astype(np.int64) @ flat).reshape(*values.shape[:-1], *self.sets.shape[:2])
-
-    def most_apart(self, values: Ints) -> Ints:
-        flat = self.sets.reshape(-1, self.sets.shape[2])
-        apart = [~(flat & own).any(axis=1) for own in flat]
-        most = [np.where(others, values.reshape(len(values), -1), 0).max(axis=1) for others in apart]
-        return np.stack(most, axis=1).reshape(values.shape)
 
 
 @dataclass(frozen=True)
@@ -44,9 +45,8 @@ class Shape(Strategy):
         return len(self.regions(image_size))
 
     def touched(self, patch: Patch, image_size: ImageSize) -> Touched:
-        n_tops, n_lefts = patch.n_placements(image_size)
+        patch.n_placements(image_size)
         windows = np.lib.stride_tricks.sliding_window_view(
             self.regions(image_size), (patch.height, patch.width), axis=(1, 2)
         )
-        sets = np.asarray(windows.any(axis=(3, 4))).transpose(1, 2, 0)
-        return TouchedSets(np.arange(n_tops), np.arange(n_lefts), sets)
+        return TouchedSets(np.asarray(windows.any(axis=(3, 4))).transpose(1, 2, 0))

@@ -17,6 +17,9 @@ from majorcert.defences.scores import Points
 CELL_POINTS = 2**19
 """About how many numbers one array holds at a time; results do not depend on it."""
 
+LOUD_WINDOWS = 3
+"""How many windows are tried for a quick bound; results do not depend on it."""
+
 
 def window_points(points: Points, windows: Touched) -> Ints:
     """(images, classes, window rows, window columns) the points of each label inside each window."""
@@ -45,7 +48,7 @@ class Bounds:
     def of(cls, points: Points, label: Ints, windows: Touched, share: Fraction) -> "Bounds":
         """A rival ends with at most its untouched points / (1 - share), the clean label with at least its untouched
         points less the loudest window of those; which is no louder than the loudest of all windows, and no quieter
-        than the loudest of the windows that lie wholly apart from the touched one.
+        than what is left of any window.
         """
         images, n_classes = np.arange(len(points)), points.shape[2]
         largest = points.shape[1] * int(points.max(initial=0)) * n_classes * share.denominator
@@ -58,8 +61,8 @@ class Bounds:
 
         kept, inside, own = kept[images, label], inside[images, label], label.astype(integer)[:, None, None]
         fewest = standing(kept - inside.max(axis=(1, 2))[:, None, None], own, n_classes)
-        most = standing(kept - windows.most_apart(inside), own, n_classes)
-        return cls(rivals, fewest, most)
+        loud = _left_of_loud_windows(points[images, :, label], windows).astype(integer)
+        return cls(rivals, fewest, standing(kept - loud, own, n_classes))
 
 
 def masked_reach(points: Points, label: Ints, windows: Touched, share: Fraction) -> Bools:
@@ -87,6 +90,18 @@ def masked_certified(points: Points, label: Ints, windows: Touched, share: Fract
     lost = strongest[image, row, column] > _least_left(points, label, image, row, column, windows)
     possible[image[lost]] = False
     return possible
+
+
+def _left_of_loud_windows(own: Points, windows: Touched) -> Ints:
+    """(images, window rows, window columns) what this window leaves of the loudest one, or of the next ones apart."""
+    masks = windows.masks().reshape(-1, own.shape[1])
+    remaining, most = own, np.zeros((len(own), *windows.n_touched().shape), dtype=np.int64)
+    for _ in range(LOUD_WINDOWS):
+        loudest = masks[windows.sums(remaining).reshape(len(own), len(masks)).argmax(axis=1)]
+        inside = np.where(loudest, own, 0)
+        most = np.maximum(most, inside.sum(axis=1, dtype=np.int64)[:, None, None] - windows.sums(inside))
+        remaining = np.where(loudest, 0, remaining)
+    return most
 
 
 def _least_left(points: Points, label: Ints, image: Ints, row: Ints, column: Ints, windows: Touched) -> Ints:

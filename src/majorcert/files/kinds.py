@@ -20,6 +20,7 @@ from majorcert.defences.masking import MaskPairs
 from majorcert.defences.patchguard import MaskedScores
 from majorcert.defences.scores import Scores
 from majorcert.errors import BallotsError, EvidenceError
+from majorcert.files.scoring import stored_distance
 from majorcert.files.untrusted import check_room, typed
 
 Array = npt.NDArray[Any]
@@ -109,7 +110,8 @@ class PairsFacts(Facts, kw_only=True):
 
 
 def _ballot_arrays(ballots: Ballots | MaskPairs) -> dict[str, Array]:
-    return {"labels": ballots.labels} | ({} if ballots.distance is None else {"distance": ballots.distance})
+    known = {} if ballots.distance is None else {"distance": stored_distance(ballots.distance)}
+    return {"labels": ballots.labels, **known}
 
 
 def _ballots(arrays: Arrays, attributes: Mapping[str, Any]) -> Ballots:

@@ -5,7 +5,8 @@ import torch
 from torch import Tensor
 
 from majorcert.core.ballots import ABSTAIN
-from majorcert.core.scoring import COARSE, LEAST, MOST, label_type
+from majorcert.core.records import label_type
+from majorcert.files.scoring import COARSE, LEAST, MOST
 
 
 def votes_of(scores: Tensor, threshold: float | None, n_votes: int) -> Tensor:

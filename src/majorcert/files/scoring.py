@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from majorcert.core.plurality import Ints
 from majorcert.core.reach import NO_LABEL
+from majorcert.core.records import label_type
 from majorcert.errors import BallotsError
 
 Halves = npt.NDArray[np.float16]
@@ -22,9 +23,14 @@ COARSE = -(2**20)
 """As a mask, it clears all but the first three of the 23 bits that float32 has after the leading one."""
 
 
-def label_type(n_classes: int) -> type[np.signedinteger[Any]]:
-    """The smallest integer type that holds the labels and NO_LABEL."""
-    return np.int8 if n_classes <= 2**7 else np.int16 if n_classes <= 2**15 else np.int32
+def ballots_of(scores: npt.NDArray[Any], threshold: float | None, **about: Any) -> dict[str, Any]:
+    """What `Ballots` takes for the votes that (images, ablations, classes) scores cast."""
+    votes, origin = (
+        votes_from_scores(scores, threshold),
+        {**(about.pop("provenance", None) or {}), "threshold": threshold},
+    )
+    facts = {"n_classes": scores.shape[2], "provenance": origin, "distance": distance_of(scores, threshold)}
+    return {"labels": votes, **facts, **about}
 
 
 def votes_from_scores(scores: npt.NDArray[Any], threshold: float | None) -> Ints:
@@ -68,22 +74,6 @@ def rounded_down(distance: npt.NDArray[Any]) -> Halves:
     return np.where(kept < LEAST, 0, kept).astype(np.float16)
 
 
-def checked_distance(array: npt.NDArray[Any], shape: tuple[int, ...]) -> Halves:
-    """(images, ablations) distances as they are kept, once they are known to make sense."""
-    if array.dtype.kind != "f" or array.shape != shape:
-        raise BallotsError(f"expected one distance for each ballot, {shape}, got {array.dtype} {array.shape}")
-    if not (array >= 0).all() or np.isinf(array).any():
-        raise BallotsError("the distance of a ballot is a finite number of 0 or more; got NaN, inf or a negative one")
-    return array.copy() if array.dtype == np.float16 else rounded_down(array)
-
-
-def fragile_ballots(distance: Halves, tolerance: float) -> npt.NDArray[np.bool_]:
-    """Which ballots may change when every score moves by up to `tolerance`: all that are no farther than that."""
-    try:
-        number = np.float64(tolerance)
-    except (TypeError, ValueError, OverflowError):
-        number = np.float64(-1)
-    if not (np.isfinite(number) and number >= 0):
-        raise BallotsError(f"a tolerance is how far scores may move, a number of 0 or more; got {tolerance!r}")
-    # As float64: NumPy would round the tolerance to the float16 of the distances.
-    return ~(distance > number)
+def stored_distance(distance: npt.NDArray[Any]) -> Halves:
+    """Distances as they are kept: those that are halves already were rounded down before."""
+    return distance if distance.dtype == np.float16 else rounded_down(distance)
