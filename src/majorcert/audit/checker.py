@@ -64,7 +64,11 @@ def third_opinion(
     if claim is None:
         raise EvidenceError(f"the checker does not know the method {verdict.method!r}; it knows {', '.join(CLAIM_OF)}")
     patch = verdict.patch.height, verdict.patch.width
-    said = answers(checker, exported(evidence, patch, claim=claim, rows=rows, origins=verdict.defenders))
+    said = answers(
+        checker, exported(evidence, patch, claim=claim, slack=verdict.slack, rows=rows, origins=verdict.defenders)
+    )
+    if len(said) != len(rows):
+        raise EvidenceError(f"the checker was asked about {len(rows)} images and answered {len(said)}; is it this one?")
     differences = []
     for row, answer in zip(rows, said, strict=True):
         facts = {

@@ -32,6 +32,8 @@ def exported(
     """
     if claim not in CLAIMS:
         raise EvidenceError(f"a claim is {', '.join(CLAIMS)}; got {claim!r}")
+    if claim == "margin" and [kind_of(each.provenance) for each in evidence] != ["ballots"]:
+        raise EvidenceError("the checker knows the margin of the ballots of one defender")
     used = [each.provenance for each in evidence] if origins is None else origins
     first, told = evidence[0], list(zip(evidence, used, strict=True))
     yield "question"

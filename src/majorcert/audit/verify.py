@@ -4,9 +4,11 @@ import random
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from os import PathLike
 from typing import Any
 
 from majorcert.audit.check import Check, Difference
+from majorcert.audit.checker import third_opinion
 from majorcert.audit.judgement import judged_anew
 from majorcert.audit.kinds import parts_of
 from majorcert.audit.revote import (
@@ -88,6 +90,24 @@ class Audit:
             )
         return found
 
+    def counts(self) -> list[list[str]]:
+        """Each kind of question: what, how often it was asked, how many answers were wrong."""
+        lines = [[check.what, str(check.n), str(len(check.differences))] for check in self.checks]
+        return lines + ([["ballots changed by rounding alone", str(self.n_changed), "allowed"]] if self.allowed else [])
+
+    def complaints(self, n_shown: int) -> list[str]:
+        """The first differences, and ballots that were let pass."""
+        found = [str(difference) for difference in self.differences[:n_shown]]
+        if len(self.differences) > n_shown:
+            found.append(f"and {len(self.differences) - n_shown} more differences")
+        return found + [str(each) for each in self.allowed if each.n_changed]
+
+    def all_clear(self) -> str:
+        """What may be said where nothing differs."""
+        but = f", but {self.n_changed} ballots that rounding was allowed to change" if self.n_changed else ""
+        at = f", with fragile ballots at {', '.join(map(str, self.tolerances))}" if self.tolerances else ""
+        return f"no difference found{but}{at}"
+
 
 def verify(
     verdict: Verdict,
@@ -100,6 +120,7 @@ def verify(
     near: float | None = None,
     excess: float | None = None,
     progress: Callable[[int, int], None] | None = None,
+    checker: str | PathLike[str] | None = None,
 ) -> Audit:
     """Check a verdict with a second, simple implementation of the definitions.
 
@@ -115,6 +136,7 @@ def verify(
             sample.
         near: a vote may differ whose score is this near to the threshold; by default what rounding explains.
         excess: a recorded distance may be larger than the new scores say by so much; the same by default.
+        checker: the program that `make proofs` extracts from the proofs, to judge the sample as well.
     """
     if defenders and images is None:
         raise DataError("networks are checked by voting on images anew; give the images too")
@@ -124,6 +146,8 @@ def verify(
     seed = secrets.randbelow(2**31) if seed is None else seed
     rows = sampled(len(verdict), sample, seed)
     checks = judged_anew(verdict, evidence, rows, None if progress is None else lambda n: progress(n, len(rows)))
+    if checker is not None and not any(check.what == "images" and check.differences for check in checks):
+        checks.append(third_opinion(checker, verdict, evidence, rows))
     allowed: list[Allowed] = []
     if images is not None:
         checks.append(same_images := check_images(images, voting))
@@ -141,6 +165,15 @@ def verify(
 def voting_parts(evidence: Sequence[Evidence]) -> list[Evidence]:
     """The evidence of each network: of a pool, that of its members."""
     return [part for each in evidence for part in parts_of(each, each.provenance)]
+
+
+def sample_of(text: str) -> int | None:
+    """A sample as the command line takes it: a number of images, or "all"."""
+    if text == "all":
+        return None
+    if not text.isdecimal() or int(text) < 1:
+        raise EvidenceError(f"--sample is a number of images from 1 on, or 'all'; got {text!r}")
+    return int(text)
 
 
 def sampled(n_images: int, n: int | None, seed: int) -> list[int]:

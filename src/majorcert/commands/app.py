@@ -11,6 +11,7 @@ from majorcert.commands.average import average
 from majorcert.commands.certify import certify
 from majorcert.commands.demo import demo
 from majorcert.commands.explain import explain
+from majorcert.commands.export import export
 from majorcert.commands.figures import figures
 from majorcert.commands.info import info
 from majorcert.commands.pack import pack
@@ -51,7 +52,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_show_locals=False,
 )
-for verb in (train, average, vote, certify, predict, report, explain, demo, attack, info, pack, table, figures):
+for verb in (train, average, vote, certify, predict, report, explain, demo, attack, info, pack, table, figures, export):
     app.command()(verb)
 app.command(cls=SeveralValues)(verify)
 

@@ -6,12 +6,12 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from majorcert.audit.verify import Audit, voting_parts
+from majorcert.audit.verify import Audit, sample_of, voting_parts
 from majorcert.audit.verify import verify as audited
 from majorcert.commands.options import DataDir, Device, Json, SkipBad, SplitSeed
 from majorcert.commands.terminal import bar, complain, remark, say_json, say_table
 from majorcert.core.verdict import Verdict
-from majorcert.errors import DataError, EvidenceError
+from majorcert.errors import DataError
 from majorcert.files.evidence import load_recorded
 
 SHOWN = 20
@@ -58,6 +58,7 @@ def verify(
     split: Annotated[str | None, typer.Option(help="Of the images; by default the one on record.")] = None,
     device: Device = "auto",
     precision: Annotated[str | None, typer.Option(help="'float32' or 'bfloat16'; by default as on record.")] = None,
+    checker: Annotated[Path | None, typer.Option("--with", help="The checker from the proofs: ask it too.")] = None,
     data_dir: DataDir = Path("data"),
     split_seed: SplitSeed = 0,
     skip_bad: SkipBad = False,
@@ -67,7 +68,7 @@ def verify(
 
     Example: majorcert verify verdict.jsonl --evidence runs/*/digits-test.zarr --images digits --weights runs
     """
-    n_wanted = _number(sample)
+    n_wanted = sample_of(sample)
     if weights and images is None:
         raise DataError("weights are checked by voting on images anew; give the images too, with --images")
     judged = Verdict.load(verdict)
@@ -82,44 +83,21 @@ def verify(
         how: dict[str, Any] = {"data_dir": data_dir, "seed": split_seed, "skip_bad": skip_bad, "channels": channels}
         given |= {"images": recorded_images(images, voting[0], split=split, **how), "defenders": networks}
     with bar("judging anew") as shown:
-        audit = audited(
-            judged,
-            stores,
-            sample=n_wanted,
-            seed=seed,
-            progress=lambda done, total: shown.show(done, total, "images"),
-            **given,
-        )
+        given |= {"progress": lambda done, total: shown.show(done, total, "images"), "checker": checker}
+        audit = audited(judged, stores, sample=n_wanted, seed=seed, **given)
     _say(audit, json)
     if audit.differences:
         raise typer.Exit(1)
-
-
-def _number(sample: str) -> int | None:
-    if sample == "all":
-        return None
-    if not sample.isdecimal() or int(sample) < 1:
-        raise EvidenceError(f"--sample is a number of images from 1 on, or 'all'; got {sample!r}")
-    return int(sample)
 
 
 def _say(audit: Audit, json: bool) -> None:
     if json:
         say_json(audit.as_json())
     else:
-        lines = [[check.what, str(check.n), str(len(check.differences))] for check in audit.checks]
-        allowed = [["ballots changed by rounding alone", str(audit.n_changed), "allowed"]] if audit.allowed else []
-        say_table(["what", "how many", "differences"], lines + allowed)
+        say_table(["what", "how many", "differences"], audit.counts())
     for line in audit.remarks():
         remark(line)
-    for difference in audit.differences[:SHOWN]:
-        complain(str(difference))
-    if len(audit.differences) > SHOWN:
-        complain(f"and {len(audit.differences) - SHOWN} more differences")
-    for each in audit.allowed:
-        if each.n_changed:
-            complain(str(each))
+    for line in audit.complaints(SHOWN):
+        complain(line)
     if not audit.differences:
-        but = f", but {audit.n_changed} ballots that rounding was allowed to change" if audit.n_changed else ""
-        at = f", with fragile ballots at {', '.join(map(str, audit.tolerances))}" if audit.tolerances else ""
-        remark(f"no difference found{but}{at}")
+        remark(audit.all_clear())

@@ -1,0 +1,30 @@
+"""`majorcert export`: evidence to plain text, for the checker that is extracted from the proofs."""
+
+from typing import Annotated
+
+import typer
+
+from majorcert.audit.export import FIRST_LINE, exported
+from majorcert.commands.inputs import defenders_of
+from majorcert.commands.options import Patches, Stores
+from majorcert.commands.terminal import patches_of
+from majorcert.defences.pool import Pool
+
+
+def export(
+    evidence: Stores,
+    patch: Patches,
+    claim: Annotated[str, typer.Option(help="'exact', 'paper', 'margin' or 'detect'.")] = "exact",
+    slack: Annotated[int, typer.Option(min=0, help="Of detection, as `certify` takes it.")] = 0,
+    pool: Annotated[bool, typer.Option("--pool", help="Add the votes up first, as one defender.")] = False,
+) -> None:
+    """Print evidence as plain text, for the checker that `make proofs` extracts from the proofs.
+
+    Example: majorcert export results/cifar10/best/*.zarr --patch 5 | proofs/build/checker
+    """
+    defenders = defenders_of(evidence)
+    judged = [Pool(defenders)] if pool else defenders  # type: ignore[arg-type]
+    typer.echo(FIRST_LINE)
+    for each in patches_of(patch):
+        for line in exported(judged, (each.height, each.width), claim=claim, slack=slack):
+            typer.echo(line)
