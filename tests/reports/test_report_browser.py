@@ -121,6 +121,7 @@ def told_by_core(told: Scene) -> dict[str, Any]:
                 ],
                 "nTouched": one.told.n_touched,
                 "nAblations": one.told.n_ablations,
+                "remark": one.told.remark,
             }
             for one in told.testimonies
         ],
@@ -167,7 +168,7 @@ def test_numbers_and_words_are_those_of_the_core(seed: int, tmp_path: Path, open
             assert words == [sentence(told, names) for told in core]
 
 
-@pytest.mark.parametrize("picked", [(0,), (1,), (2,), (3,), (0, 1, 2, 3)])
+@pytest.mark.parametrize("picked", [(0,), (1,), (2,), (3,), (0, 3), (0, 1, 2, 3)])
 def test_every_kind_and_shape_is_shown_as_the_core_judges_it(
     picked: tuple[int, ...], tmp_path: Path, open_page: Open
 ) -> None:
@@ -177,7 +178,7 @@ def test_every_kind_and_shape_is_shown_as_the_core_judges_it(
     write_report(path := tmp_path / "page.html", contents)
     page = open_page(path)
     seen = set()
-    for patch in patches:
+    for patch in [*patches, *([mc.Patch(1, 3)] if set(picked) <= {0, 3} else [])]:
         verdict = mc.majorcert(defenders, patch)
         seen |= set(verdict.certified.tolist())
         for image in range(12):
@@ -187,7 +188,7 @@ def test_every_kind_and_shape_is_shown_as_the_core_judges_it(
     assert seen == {True, False}
     page.locator("#stage").focus()
     page.keyboard.press("ArrowDown")
-    assert page.locator("article.defender canvas").count() == picked.count(0)
+    assert page.locator("article.defender canvas").count() == picked.count(0) + picked.count(3)
 
 
 def test_votes_of_a_larger_ensemble_are_those_of_the_core(

@@ -119,7 +119,8 @@ def _verdict(certified: bool, by: str, patch: Patch, safe: Bools) -> str:
 def _defender(one: Testimony, names: Sequence[str]) -> list[str]:
     says, told = f"{one.name} says {names[one.label]}", one.told
     if not told.n_ablations:
-        return [f"{says}; it can be made to say {len(one.can_say) - 1} other labels"]
+        lines = [f"{says}; it can be made to say {len(one.can_say) - 1} other labels"]
+        return [*lines, f"  {told.remark}"] if told.remark else lines
     lines = [f"{says}; {told.n_touched} of {told.n_ablations} ablations are touched"]
     shown = told.tallies[:MOST_TALLIES]
     widest = max([5, *(len(names[tally.label]) for tally in shown)])

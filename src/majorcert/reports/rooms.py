@@ -12,7 +12,7 @@ import numpy as np
 
 from majorcert.core.ballots import Ballots
 from majorcert.core.drs import DrsBound
-from majorcert.core.reach import Evidence
+from majorcert.core.reach import NO_LABEL, Evidence
 from majorcert.core.threat import Bools, Patch
 from majorcert.defences.masking import MaskPairs
 from majorcert.defences.patchguard import MaskedScores
@@ -40,6 +40,8 @@ class Told:
     """of every label with a vote, the most votes first"""
     n_touched: int = 0
     n_ablations: int = 0
+    remark: str = ""
+    """of kinds that have something else to say"""
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,9 @@ class Room:
     alone: Mapping[str, DrsBound | None]
     """the methods that certify one defender of the kind alone, with the bound of votes that each takes"""
     votes: bool
-    """its ballots are shown, so the page answers for every patch; and they have a paper's reach, and can be masked"""
+    """its evidence is ballots, which have a paper's reach and can be masked"""
+    any_patch: bool
+    """the page answers for every patch, not only for those of the report"""
     tell: Callable[[Any, Patch, Placement], Told]
     """of evidence of one image"""
     facts: Callable[[Any], dict[str, Any]]
@@ -110,6 +114,37 @@ def _ballots_images(name: str, some: Ballots, patches: Sequence[Patch]) -> Itera
     yield Block.of(f"votes{name}", some.labels.transpose(2, 0, 1))
 
 
+def _tell_pairs(one: MaskPairs, patch: Patch, placement: Placement) -> Told:
+    covering = one.masks.covering(patch, one.image_size)[placement]
+    n_proving = int((covering & one.unanimous()[0]).sum())
+    return Told(
+        remark=f"{int(covering.sum())} of {len(covering)} masks cover the patch; under {n_proving} of them no second "
+        "mask changes the label"
+    )
+
+
+def _pairs_facts(pairs: MaskPairs) -> dict[str, Any]:
+    hidden = pairs.masks.hidden(pairs.image_size)
+    return {"votes": 2, "ablations": len(hidden), "grid": ablations_grid(hidden)}
+
+
+def _pairs_blocks(place: int, pairs: MaskPairs) -> Iterator[Block]:
+    hidden = pairs.masks.hidden(pairs.image_size)
+    yield Block.of(f"regions{place}", np.packbits(hidden.reshape(len(hidden), -1), axis=1))
+
+
+def _pairs_images(name: str, some: MaskPairs, patches: Sequence[Patch]) -> Iterator[Block]:
+    """The label under each mask alone, and another one that a second mask makes of it, if any does."""
+    n = some.masks.n_masks(some.image_size)
+    table = np.empty((len(some), n, n), dtype=some.labels.dtype)
+    first, second = np.triu_indices(n)
+    table[:, first, second] = table[:, second, first] = some.labels
+    singles = some.singles()
+    other = (table != singles[:, :, None]) & (table != NO_LABEL)
+    changed = np.take_along_axis(table, other.argmax(axis=2)[:, :, None], axis=2)[:, :, 0]
+    yield Block.of(f"votes{name}", np.stack([singles, np.where(some.unanimous(), NO_LABEL, changed)]))
+
+
 def _reach_images(name: str, some: Evidence, patches: Sequence[Patch]) -> Iterator[Block]:
     for patch in patches:
         reach = some.reach(patch)
@@ -126,6 +161,7 @@ REACH = Room(
     _given_name,
     {"alone": None},
     votes=False,
+    any_patch=False,
     tell=lambda one, patch, placement: Told(),
     facts=lambda evidence: {},
     blocks=lambda place, evidence: iter(()),
@@ -137,6 +173,7 @@ ROOMS: Mapping[type[Evidence], Room] = {
         lambda ballots: str(ballots.strategy),
         {"drs-margin": "margin", "drs-local": "local"},
         votes=True,
+        any_patch=True,
         tell=_tell_ballots,
         facts=_ballots_facts,
         blocks=_ballots_blocks,
@@ -144,5 +181,15 @@ ROOMS: Mapping[type[Evidence], Room] = {
     ),
     MaskedScores: replace(REACH, title=lambda masked: f"masked {masked.scores.strategy}", alone={"pg-drs": None}),
     Pool: replace(REACH, title=_pool_title, alone={"pool": "local"}),
-    MaskPairs: replace(REACH, title=lambda pairs: str(pairs.masks), alone={"double-masking": None}),
+    MaskPairs: Room(
+        "pairs",
+        lambda pairs: str(pairs.masks),
+        {"double-masking": None},
+        votes=False,
+        any_patch=True,
+        tell=_tell_pairs,
+        facts=_pairs_facts,
+        blocks=_pairs_blocks,
+        images=_pairs_images,
+    ),
 }

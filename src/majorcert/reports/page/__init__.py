@@ -26,7 +26,7 @@ from majorcert.reports.rooms import room_of
 
 LIMIT = 10_000
 """Images that the gallery and the explorer hold unless told otherwise."""
-SCRIPTS = ("payload", "majority", "reach", "ballots", "story", "drawing", "gallery", "explorer", "page")
+SCRIPTS = ("payload", "majority", "reach", "ballots", "pairs", "story", "drawing", "gallery", "explorer", "page")
 IMAGES_PER_BLOCK = 256
 """The page unpacks one block at a time, when an image of it is looked at."""
 BY = ("", "theorem1", "theorem2")
@@ -146,7 +146,7 @@ def _evidence_blocks(contents: Contents, shown: Ints) -> Iterator[Block]:
 
 
 def _any_patch(contents: Contents) -> bool:
-    return all(room_of(defender).votes for defender in contents.defenders)
+    return all(room_of(defender).any_patch for defender in contents.defenders)
 
 
 def _manifest(

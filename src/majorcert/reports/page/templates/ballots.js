@@ -3,37 +3,53 @@
 
 const MOST_TALLIES = 8;
 
-// Which ablations a patch touches: those that show at least one pixel under it. Placements that touch the same ones
-// share a cell: {cellOf: its number for each placement, ablations: those of each cell}.
-function touchedBy(regions, nAblations, [height, width]) {
+// Which regions hold at least so many pixels of a patch: one, and it touches them; all, and they cover it. Placements with
+// the same ones share a cell: {cellOf: its number for each placement, regionsOf: those of each cell}.
+function regionsUnder(regions, nRegions, [height, width], least) {
   const [nTops, nLefts, across] = [HEIGHT - height + 1, WIDTH - width + 1, WIDTH + 1];
   const nBytes = Math.ceil((HEIGHT * WIDTH) / 8);
   const lists = Array.from({ length: nTops * nLefts }, () => []);
-  const shown = new Int32Array((HEIGHT + 1) * across); // pixels shown above and to the left of each corner
-  for (let ablation = 0; ablation < nAblations; ablation++) {
-    const bits = regions.subarray(ablation * nBytes, (ablation + 1) * nBytes);
+  const held = new Int32Array((HEIGHT + 1) * across); // pixels of the region above and to the left of each corner
+  for (let region = 0; region < nRegions; region++) {
+    const bits = regions.subarray(region * nBytes, (region + 1) * nBytes);
     for (let y = 0, pixel = 0; y < HEIGHT; y++)
       for (let x = 0, inRow = 0; x < WIDTH; x++, pixel++) {
         inRow += (bits[pixel >> 3] >> (7 - (pixel & 7))) & 1;
-        shown[(y + 1) * across + x + 1] = shown[y * across + x + 1] + inRow;
+        held[(y + 1) * across + x + 1] = held[y * across + x + 1] + inRow;
       }
     for (let top = 0, at = 0; top < nTops; top++)
       for (let left = 0; left < nLefts; left++, at++) {
         const [above, below] = [top * across + left, (top + height) * across + left];
-        if (shown[below + width] - shown[below] > shown[above + width] - shown[above]) lists[at].push(ablation);
+        if (held[below + width] - held[below] - held[above + width] + held[above] >= least) lists[at].push(region);
       }
   }
   const found = new Map();
-  const ablations = [];
+  const regionsOf = [];
   const cellOf = lists.map((list) => {
     const key = list.join();
-    if (!found.has(key)) found.set(key, ablations.push(list) - 1);
+    if (!found.has(key)) found.set(key, regionsOf.push(list) - 1);
     return found.get(key);
   });
-  return { cellOf, ablations };
+  return { cellOf, regionsOf };
 }
 
-// One image of a voting defender under a patch. `planes`: the first vote of every ablation, the second, ...; -1 is no vote.
+const regionsCache = new Map();
+
+// The same for the defender at that place, worked out once for each patch.
+async function regionsOf({ at, ablations }, patch, least) {
+  const [key, regions] = [`${at} ${patch.join("x")}`, await block(`regions${at}`)];
+  if (!regionsCache.has(key)) regionsCache.set(key, regionsUnder(regions, ablations, patch, least));
+  return regionsCache.get(key);
+}
+
+// The ballots of one image: the first vote of every ablation, the second, ...; -1 is no vote.
+async function planesOf({ at, votes, ablations }, { number, place, inBlock }) {
+  const cast = await block(`votes${at}.${number}`);
+  const from = (vote) => (vote * inBlock + place) * ablations;
+  return Array.from({ length: votes }, (_, vote) => cast.subarray(from(vote), from(vote) + ablations));
+}
+
+// One image of a voting defender under a patch.
 class Tallies {
   constructor(planes, grid, touched, nLefts) {
     Object.assign(this, { planes, grid, nLefts, nAblations: planes[0].length, ...touched });
@@ -45,7 +61,7 @@ class Tallies {
     this.slots = [];
     this.listed.forEach((label, slot) => (this.slots[label] = slot));
     this.firstUnlisted = smallestMissing(this.listed);
-    this.kept = this.ablations.map((ablations) => this.keptVotes(ablations));
+    this.kept = this.regionsOf.map((ablations) => this.keptVotes(ablations));
   }
 
   // The votes for each listed label that are left when these ablations are touched.
@@ -57,7 +73,7 @@ class Tallies {
   }
 
   touched(top, left) {
-    return this.ablations[this.cellOf[top * this.nLefts + left]];
+    return this.regionsOf[this.cellOf[top * this.nLefts + left]];
   }
 
   // A label is in reach iff its kept votes and all touched ballots together beat the kept votes of every other label.
@@ -82,20 +98,14 @@ class Tallies {
       return { label, votes: this.counts.get(label), kept: kept[slot], most: kept[slot] + nTouched };
     });
     const voted = tallies.filter(({ votes }) => votes > 0).sort((a, b) => b.votes - a.votes || a.label - b.label);
-    return { tallies: voted, nTouched, nAblations: this.nAblations };
+    return { tallies: voted, nTouched, nAblations: this.nAblations, remark: "" };
   }
 }
 
-const touchedCache = new Map();
-
 ROOMS.ballots = {
-  async load({ at, votes, ablations, grid }, { number, place, inBlock, patch }) {
-    const [cast, regions] = await Promise.all([`votes${at}.${number}`, `regions${at}`].map(block));
-    const from = (vote) => (vote * inBlock + place) * ablations;
-    const planes = Array.from({ length: votes }, (_, vote) => cast.subarray(from(vote), from(vote) + ablations));
-    const key = `${at} ${patch.join("x")}`;
-    if (!touchedCache.has(key)) touchedCache.set(key, touchedBy(regions, ablations, patch));
-    return new Tallies(planes, grid, touchedCache.get(key), WIDTH - patch[1] + 1);
+  async load(defender, where) {
+    const [planes, touched] = await Promise.all([planesOf(defender, where), regionsOf(defender, where.patch, 1)]);
+    return new Tallies(planes, defender.grid, touched, WIDTH - where.patch[1] + 1);
   },
 
   // One line for each label with votes; the numbers are filled in by `fill`.

@@ -7,7 +7,8 @@ async function loadEnsemble(position, patch) {
   const inBlock = Math.min(manifest.imagesPerBlock, manifest.nShown - number * manifest.imagesPerBlock);
   const facts = await loadFacts();
   const labels = manifest.defenders.map((_, at) => facts[`label${at}`][position]);
-  const load = (defender, at) => ROOMS[defender.room].load({ ...defender, at }, { number, place, inBlock, patch });
+  const where = { number, place, inBlock, patch };
+  const load = (defender, at) => ROOMS[defender.room].load({ ...defender, at }, where, labels[at]);
   const members = await Promise.all(manifest.defenders.map(load));
   return new Ensemble(members, labels, HEIGHT - patch[0] + 1, WIDTH - patch[1] + 1);
 }
