@@ -148,7 +148,7 @@ def calls(path: Path) -> set[str]:
 
 
 def test_nothing_that_is_read_is_executed() -> None:
-    """No pickles, no code from files; arrays go through majorcert.intake, which also checks their sizes."""
+    """No pickles, no code from files; arrays go through files/untrusted.py, which also checks their sizes."""
     for path in SOURCE.rglob("*.py"):
         assert not {name.split(".")[0] for name in imports(path)} & EXECUTING, path
         found = {(path.relative_to(SOURCE).as_posix(), call) for call in calls(path) & CALLS}

@@ -14,6 +14,8 @@ from PIL import Image
 import majorcert as mc
 from majorcert.defences.scores import Scores
 from majorcert.errors import MajorcertError
+from majorcert.files.evidence import load_evidence as read_evidence
+from majorcert.files.evidence import save_evidence
 from majorcert.files.publish import publish
 from majorcert.files.truth import read_truth, write_truth
 from majorcert.files.writer import EvidenceWriter
@@ -81,6 +83,32 @@ def reseal_evidence(folder: Path) -> None:
                 continue
         elif "/c/" in str(path):
             path.write_bytes(content[:-4] + google_crc32c.value(content[:-4]).to_bytes(4, "little"))
+
+
+def make_pairs(folder: Path) -> None:
+    masks = mc.Masks(2, stride=2)
+    n = masks.n_masks(SIZE)
+    labels = np.random.default_rng(2).integers(0, N_CLASSES, (7, n * (n + 1) // 2))
+    distance = np.random.default_rng(3).random((7, n)).astype(np.float16)
+    facts = {"images_sha256": "ab", "split_size": 9}
+    table = mc.MaskPairs(labels, masks=masks, image_size=SIZE, n_classes=N_CLASSES, distance=distance, provenance=facts)
+    table.save(folder / "e.zarr")
+
+
+def make_masked_scores(folder: Path) -> None:
+    scores = np.random.default_rng(1).random((7, 6, N_CLASSES))
+    points = Scores.rounded(scores, strategy="columns:2", image_size=SIZE)
+    save_evidence(mc.MaskedScores(points, mc.Patch(2), 0.25), folder / "e.zarr")
+
+
+def load_any(folder: Path) -> None:
+    evidence = read_evidence(folder / "e.zarr")
+    mc.majorcert([evidence], mc.Patch(1))
+    describe(folder / "e.zarr")
+
+
+def make_detection(folder: Path) -> None:
+    mc.detect([some_ballots(), some_ballots()], mc.Patch(1)).save(folder / "v.jsonl")
 
 
 def make_verdict(folder: Path) -> None:
@@ -214,7 +242,7 @@ def load_study(folder: Path) -> None:
     study = CaseStudy.read(folder)
     for recipe in study.recipes:
         for store in recipe.defenders:
-            study.truth_of(study.ballots(store))
+            study.truth_of(mc.drs(study.evidence(store), mc.Patch(1), bound="local"))
             study.scores(store)
     draw(committed(folder), folder / "figures")
     describe(folder)
@@ -243,7 +271,12 @@ def load_attack(folder: Path) -> None:
 ARTIFACTS = {
     "evidence": Artifact(make_evidence, load_evidence),
     "forged evidence": Artifact(make_evidence, load_evidence, reseal_evidence),
+    "mask pairs": Artifact(make_pairs, load_any),
+    "forged mask pairs": Artifact(make_pairs, load_any, reseal_evidence),
+    "masked scores": Artifact(make_masked_scores, load_any),
+    "forged masked scores": Artifact(make_masked_scores, load_any, reseal_evidence),
     "verdict": Artifact(make_verdict, load_verdict),
+    "verdict of detection": Artifact(make_detection, load_verdict),
     "truth": Artifact(make_truth, load_truth),
     "ensemble": Artifact(make_ensemble, load_ensemble),
     "forged ensemble": Artifact(make_ensemble, load_ensemble, reseal_ensemble),
