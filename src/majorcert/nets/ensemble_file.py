@@ -6,6 +6,7 @@ from pathlib import Path
 
 from majorcert.core.regions import Strategy
 from majorcert.errors import ModelError
+from majorcert.files.names import file_names
 from majorcert.files.untrusted import read_json, reason
 from majorcert.nets.checkpoint import write_json
 from majorcert.nets.folders import DEFENDER, ENSEMBLE
@@ -15,13 +16,8 @@ MAX_MEMBERS = 1000
 
 
 def member_names(strategies: Sequence[Strategy]) -> list[str]:
-    """A folder name for each member: "columns-19-5" for columns:19/5, and "columns-19-5-2" if it comes again."""
-    names: list[str] = []
-    for strategy in strategies:
-        name = str(strategy).replace(":", "-").replace("/", "-")
-        again = sum(other == name or other.startswith(f"{name}#") for other in names)
-        names.append(name if not again else f"{name}#{again + 1}")
-    return [name.replace("#", "-") for name in names]
+    """A folder name for each member: "columns-19-5" for columns:19/5, and "columns-19-5-no2" if it comes again."""
+    return file_names([str(strategy) for strategy in strategies])
 
 
 def write_members(folder: Path, names: Sequence[str]) -> None:

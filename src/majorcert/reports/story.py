@@ -10,11 +10,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from majorcert.core.majority import majorcert
 from majorcert.core.plurality import plurality_of_labels, standing
 from majorcert.core.reach import NO_LABEL, Evidence
 from majorcert.core.threat import Bools, Patch
 from majorcert.reports.contents import defender_names
 from majorcert.reports.rooms import Told, room_of
+from majorcert.reports.rows import safe_map
 
 PLAIN_NAME = re.compile(r"[A-Za-z][A-Za-z -]*")
 """Names that read well in a sentence; all others, such as digits, stand in quotation marks."""
@@ -74,7 +76,7 @@ def scene(defenders: Sequence[Evidence], patch: Patch, image: int, placement: tu
     return Scene(
         placement=placement,
         clean=clean,
-        safe=bool(n_clean * n_classes + n_classes - 1 - clean > strength[rival]),
+        safe=bool(safe_map(majorcert(some, patch))[0][placement]),
         rival=rival,
         n_clean=n_clean,
         n_rival=int(reach[:, rival].sum()),

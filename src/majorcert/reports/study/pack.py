@@ -1,11 +1,9 @@
 """From evidence as it was voted to a case study that can be kept: few small files, described in one place."""
 
 import json
-import re
 import shutil
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NoReturn, cast
@@ -18,6 +16,7 @@ from majorcert.defences.scores import Scores
 from majorcert.errors import EvidenceError, StoreError
 from majorcert.files.atomic import check_place, replacing
 from majorcert.files.evidence import load_evidence
+from majorcert.files.names import file_names
 from majorcert.files.publish import publish
 from majorcert.files.store import Store
 from majorcert.files.truth import read_truth, truth_beside
@@ -58,6 +57,7 @@ def pack(
     _check_apart(stores, folder, recipe.name)
     images = [_images_of(folder / other["defenders"][0]) for name, other in described.items() if name != recipe.name]
     packed: list[Packed] = []
+    titles: list[str] = []
     check_place(folder / "recipes.json")
     with TemporaryDirectory(prefix=".packing-", dir=folder) as beside:
         for source in map(Path, stores):
@@ -68,7 +68,8 @@ def pack(
                     f"{source}: voted on other images than the rest of {folder}; use evidence of one split"
                 )
             _keep_truth(folder, evidence, truth or truth_beside(source, evidence))
-            store = _named(recipe.name, room_of(evidence).title(evidence), packed)
+            titles.append(room_of(evidence).title(evidence))
+            store = f"{recipe.name}/{file_names(titles)[-1]}.zarr"
             packed.append(_packed(evidence, source, Path(beside), store))
         for item in packed:
             with replacing(folder / item.store) as place:
@@ -159,14 +160,6 @@ def _described(folder: Path) -> dict[str, dict[str, Any]]:
     if not recipes_of(folder, described):
         raise StoreError(f"{folder}: recipes.json names no recipe; delete it to begin a new case study")
     return described
-
-
-def _named(recipe: str, title: str, packed: Sequence[Packed]) -> str:
-    """ "columns:19/5" as RECIPE/columns-19-5.zarr; of several defenders of one name the later ones are numbered."""
-    stem = f"{recipe}/{re.sub(r'[^A-Za-z0-9]+', '-', title)}"
-    taken = {item.store for item in packed}
-    names = (f"{stem}-no{n}.zarr" if n > 1 else f"{stem}.zarr" for n in count(1))
-    return next(name for name in names if name not in taken)
 
 
 def _images_of(store: Path) -> Any:
