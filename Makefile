@@ -29,10 +29,10 @@ demo: $(READY)
 	$(BIN)/python -m majorcert demo
 
 test: $(READY)
-	$(BIN)/python -m pytest -q -m "not slow"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist loadfile -m "not slow"
 
 test-slow: $(READY)
-	$(BIN)/python -m pytest -q
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist loadfile
 
 check: $(READY)
 	$(BIN)/ruff format --check .
