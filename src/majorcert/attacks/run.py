@@ -66,16 +66,16 @@ class AttackRun:
         batch_size: int | None,
         folder: Path,
     ) -> "AttackRun":
-        device = ensemble.defenders[0].voter.device.type
+        device = ensemble.voting[0].voter.device.type
         kind: Precision = precision or ("bfloat16" if device == "cuda" else "float32")
-        surrogates = tuple(Surrogate.of(each.voter, patch, kind) for each in ensemble.defenders)
+        surrogates = tuple(Surrogate.of(each.voter, patch, kind) for each in ensemble.voting)
         n_pixels = sum(each.n_pixels for each in surrogates)
         fitting = max(1, CANDIDATE_PIXELS.get(device, CANDIDATE_PIXELS["cpu"]) // n_pixels)
         return cls(ensemble, images, numbers, pool, patch, effort, kind, surrogates, batch_size or fitting, folder)
 
     @property
     def device(self) -> str:
-        return self.ensemble.defenders[0].voter.device.type
+        return self.ensemble.voting[0].voter.device.type
 
     @property
     def group(self) -> int:

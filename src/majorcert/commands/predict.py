@@ -53,7 +53,7 @@ def predict(
     photos, skipped = read_photos(image, together.image_size, together.channels, skip_bad=skip_bad)
     for error in skipped:
         remark(f"skipped: {error}")
-    ballots = together.ballots(torch.from_numpy(np.stack([photo.pixels for photo in photos])))
+    ballots = together.evidence(torch.from_numpy(np.stack([photo.pixels for photo in photos])))
     verdicts, largest = [majorcert(ballots, size) for size in patches], largest_patch(ballots)
     names, (height, width) = together.class_names, together.image_size
     about = (
@@ -70,7 +70,8 @@ def predict(
             "photo_pixels": {str(size): photo.covers(size) for size in (*patches, Patch(max(1, int(largest[k]))))},
             "about": about,
             "defenders": {
-                f"{place}:{each.strategy}": names[each.label[k]] for place, each in enumerate(ballots, start=1)
+                f"{place}:{each.provenance['strategy']}": names[each.label[k]]
+                for place, each in enumerate(ballots, start=1)
             },
         }
         for k, photo in enumerate(photos)

@@ -11,16 +11,15 @@ from safetensors.torch import load
 from torch import Tensor, nn
 
 from majorcert.core.records import checked_size
-from majorcert.core.regions import Strategy
-from majorcert.core.regions import strategy as read_strategy
 from majorcert.core.threat import ImageSize
 from majorcert.errors import MajorcertError, ModelError
 from majorcert.files.chunks import digest
 from majorcert.files.untrusted import read_bytes, read_json, reason, typed
 from majorcert.nets.checkpoint import write_json, write_tensors
 from majorcert.nets.folders import DEFENDER, WEIGHTS, make_folder
+from majorcert.nets.hiding import Hiding, check_view, n_views, read_hiding
 from majorcert.nets.models import ModelConfig, build, check_weights, mirrors_in
-from majorcert.nets.views import VIEWS, View, in_channels
+from majorcert.nets.views import View, in_channels
 
 FORMAT = "majorcert-defender"
 MAX_WEIGHTS_BYTES = 2**35
@@ -30,7 +29,7 @@ MAX_WEIGHTS_BYTES = 2**35
 class Blueprint:
     """What a defender is: its strategy, view, threshold, network and origin; all but the weights themselves."""
 
-    strategy: Strategy
+    strategy: Hiding
     view: View
     threshold: float | None
     image_size: ImageSize
@@ -41,8 +40,7 @@ class Blueprint:
     training: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.view not in VIEWS:
-            raise ModelError(f"a view is 'canvas' or 'crop', got {self.view!r}")
+        check_view(self.strategy, self.view)
         expected = in_channels(self.view, self.channels), len(self.class_names)
         got = self.model.in_channels, self.model.n_classes
         if got != expected:
@@ -52,7 +50,7 @@ class Blueprint:
             )
         if mirrors_in(self.model) - {f"mirror:{self.view}"}:
             raise ModelError(f"a {self.view} view is mirrored by 'mirror:{self.view}', got {mirrors_in(self.model)}")
-        self.strategy.n_ablations(checked_size(self.image_size))
+        n_views(self.strategy, checked_size(self.image_size))
 
     @property
     def network_sha256(self) -> str:
@@ -79,7 +77,7 @@ class Blueprint:
             if (known.format, known.version) != (FORMAT, 1):
                 raise ModelError(f"format {known.format!r} version {known.version} is not {FORMAT!r} version 1")
             facts = typed(raw, _Facts)
-            known_facts = {**asdict(facts), "strategy": read_strategy(facts.strategy)}
+            known_facts = {**asdict(facts), "strategy": read_hiding(facts.strategy)}
             return cls(**{**known_facts, "model": ModelConfig.from_json(facts.model)})
         except FileNotFoundError:
             raise ModelError(

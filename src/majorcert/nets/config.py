@@ -4,18 +4,19 @@ import math
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from majorcert.core.regions import Strategy
 from majorcert.errors import ModelError
 from majorcert.nets.augment import Augment
+from majorcert.nets.boxes import Boxes
+from majorcert.nets.hiding import Hiding, check_view
 from majorcert.nets.models import ModelConfig
-from majorcert.nets.views import VIEWS, View
+from majorcert.nets.views import View
 
 
 @dataclass(frozen=True)
 class TrainConfig:
     """One training run. With the same configuration, data and device the result is the same."""
 
-    strategy: Strategy
+    strategy: Hiding
     view: View
     model: ModelConfig
     epochs: int = 150
@@ -32,6 +33,8 @@ class TrainConfig:
     milestones: tuple[int, ...] = ()
     """Epochs after which the learning rate is divided by ten; with none it follows a cosine to 0."""
     augment: Augment = field(default_factory=Augment)
+    boxes: Boxes = field(default_factory=Boxes)
+    """What hides the images that a masking defender learns from."""
     precision: Literal["bf16", "float32"] = "bf16"
     """Of the network's arithmetic on CUDA; on a CPU it is always float32."""
     threshold: float | Literal["suited"] | None = "suited"
@@ -39,8 +42,11 @@ class TrainConfig:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.view not in VIEWS:
-            raise ModelError(f"a view is 'canvas' or 'crop', got {self.view!r}")
+        check_view(self.strategy, self.view)
+        if (self.view == "masked") != bool(self.boxes.sides):
+            raise ModelError(
+                f"boxes hide images under masks, and nowhere else; got {self.view!r} and {self.boxes}"
+            )
         if self.precision not in ("bf16", "float32"):
             raise ModelError(f"the precision is 'bf16' or 'float32', got {self.precision!r}")
         limits = {"epochs": 1, "batch_size": 1, "lr": 0, "weight_decay": 0, "warmup": 0, "seed": 0}

@@ -3,33 +3,34 @@
 What `predict` returns is the label that `certify` is about: the core derives both from the same ballots.
 """
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import safetensors.torch
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from majorcert.core.ballots import Ballots
 from majorcert.core.drs import DrsBound, drs
 from majorcert.core.largest import largest_patch
 from majorcert.core.majority import ReachKind, majorcert
 from majorcert.core.plurality import Ints, plurality_of_labels
+from majorcert.core.reach import Evidence
 from majorcert.core.regions import Strategy
 from majorcert.core.regions import strategy as read_strategy
 from majorcert.core.threat import ImageSize, Patch
 from majorcert.core.verdict import Verdict
-from majorcert.errors import DataError, ModelError
+from majorcert.defences.masking import Masks
+from majorcert.errors import ModelError
 from majorcert.nets.blueprint import Blueprint
 from majorcert.nets.data import Dataset
 from majorcert.nets.ensemble_file import member_folders, member_names, resolved, write_members
-from majorcert.nets.images import Images, as_tensor, sha256
+from majorcert.nets.images import Images, sha256
+from majorcert.nets.masking import MaskingDefender
+from majorcert.nets.member import Member, checked_names
 from majorcert.nets.models import ModelConfig
 from majorcert.nets.shards import CHUNK_IMAGES
 from majorcert.nets.views import View
@@ -38,7 +39,7 @@ from majorcert.nets.voter import Network, Precision, Voter, checked
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
-class Defender:
+class Defender(Member):
     """One strategy with one classifier of views; its label is the plurality of its ballots.
 
     >>> defender = Defender(network, "columns:4", "crop", 0.3, image_size=(32, 32))
@@ -46,11 +47,9 @@ class Defender:
     """
 
     model: Network
-    """any callable from views to logits; a torch module is copied and put in eval mode"""
     voter: Voter
     class_names: tuple[str, ...]
     blueprint: Blueprint | None
-    """what rebuilds the model; without it the defender cannot be saved"""
 
     def __init__(
         self,
@@ -82,9 +81,7 @@ class Defender:
             compiled=compiled,
             config=config,
         )
-        names = tuple(str(name) for name in class_names or range(voter.n_classes))
-        if len(names) != voter.n_classes:
-            raise ModelError(f"the network tells {voter.n_classes} classes apart, got {len(names)} class names")
+        names = checked_names(class_names, voter.n_classes)
         blueprint = None
         if config is not None:
             facts = (voter.cutter.strategy, view, threshold, voter.cutter.image_size, channels, names, config)
@@ -115,21 +112,6 @@ class Defender:
     def channels(self) -> int:
         return self.voter.channels
 
-    @cached_property
-    def weights_sha256(self) -> str | None:
-        """Fingerprint of the weights, the same as of the file that `save` writes; None for a plain callable."""
-        if not isinstance(self.model, nn.Module):
-            return None
-        tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in self.model.state_dict().items()}
-        return hashlib.sha256(safetensors.torch.save(tensors)).hexdigest()
-
-    def fingerprints(self) -> dict[str, str | None]:
-        """What tells this network from any other: its weights, and how they are put together."""
-        return {
-            "weights_sha256": self.weights_sha256,
-            "network_sha256": None if self.blueprint is None else self.blueprint.network_sha256,
-        }
-
     def facts(self) -> dict[str, Any]:
         """What evidence says of this defender, as plain JSON."""
         return {
@@ -146,10 +128,7 @@ class Defender:
         return self._cast(self._tensor(images), "scores")[0]
 
     def ballots(self, images: Images) -> Ballots:
-        """What every view of the images votes for: the evidence that `predict` and `certify` use.
-
-        Images are (N, C, H, W) tensors or (N, H, W, C) arrays, (N, H, W) if grey; uint8, or floats from 0 to 1.
-        """
+        """What every view of the images votes for: the evidence that `predict` and `certify` use."""
         tensor = self._tensor(images)
         labels, distance = self._cast(tensor, "labels", "distance")
         return Ballots(
@@ -166,16 +145,11 @@ class Defender:
             distance=distance,
         )
 
-    def predict(self, images: Images) -> Ints:
-        """(images,) the label of each image: the plurality of its ballots."""
-        return self.ballots(images).label
+    evidence = ballots
 
     def certify(self, images: Images, patch: Patch, *, bound: DrsBound = "local") -> Verdict:
         """Whether any placement of the patch could change the label that `predict` gives to each image."""
         return drs(self.ballots(images), patch, bound=bound)
-
-    def _tensor(self, images: Images) -> Tensor:
-        return as_tensor(images, self.channels, self.image_size)
 
     def _cast(self, images: Tensor, *fields: str) -> list[npt.NDArray[Any]]:
         """These fields of the votes on any number of images, of which a few at a time are on the device."""
@@ -193,29 +167,8 @@ class Defender:
 
     def vote(self, dataset: Dataset, path: str | Path, **options: Any) -> None:
         """Record the ballots of a data set in an evidence store; options are those of `nets.vote.vote`."""
-        if dataset.class_names != self.class_names:
-            raise DataError(
-                f"{dataset.name} has the classes {_few(dataset.class_names)}, the defender was made for "
-                f"{_few(self.class_names)}"
-            )
+        self._check_classes(dataset)
         vote(self.voter, dataset, path, origin=self.fingerprints(), **options)
-
-    def save(self, folder: str | Path, *, half: bool = False) -> None:
-        """Write weights.safetensors and defender.json, which rebuild this defender.
-
-        Args:
-            half: store the weights as float16, in half the space; they are loaded as float32 again.
-        """
-        if self.blueprint is None or not isinstance(self.model, nn.Module):
-            raise ModelError(
-                "a defender is saved with the ModelConfig that its network was built from: pass config=..."
-            )
-        weights = self.model.state_dict()
-        if half:
-            weights = {
-                name: tensor.half() if tensor.is_floating_point() else tensor for name, tensor in weights.items()
-            }
-        self.blueprint.write(Path(folder), weights)
 
     @classmethod
     def load(
@@ -231,7 +184,7 @@ class Defender:
         blueprint = Blueprint.read(Path(folder))
         defender = cls(
             blueprint.network(Path(folder)),
-            blueprint.strategy,
+            str(blueprint.strategy),
             blueprint.view,
             blueprint.threshold,
             image_size=blueprint.image_size,
@@ -252,9 +205,9 @@ class Defender:
 class Ensemble:
     """Several defenders of the same images and classes; its label is the plurality of their labels."""
 
-    defenders: tuple[Defender, ...]
+    defenders: tuple[Member, ...]
 
-    def __init__(self, defenders: Sequence[Defender]) -> None:
+    def __init__(self, defenders: Sequence[Member]) -> None:
         if not defenders:
             raise ModelError("an ensemble is a list of one or more defenders, got none")
         kinds = [(each.image_size, each.channels, each.class_names) for each in defenders]
@@ -275,9 +228,23 @@ class Ensemble:
     def channels(self) -> int:
         return self.defenders[0].channels
 
+    @property
+    def voting(self) -> tuple[Defender, ...]:
+        """The defenders, if all of them vote."""
+        found = tuple(each for each in self.defenders if isinstance(each, Defender))
+        if len(found) < len(self.defenders):
+            raise ModelError(
+                f"this is for defenders that vote, got {', '.join(str(e.strategy) for e in self.defenders)}"
+            )
+        return found
+
     def ballots(self, images: Images) -> list[Ballots]:
-        """The evidence of each defender; images as for `Defender.ballots`."""
-        return [defender.ballots(images) for defender in self.defenders]
+        """The ballots of each defender, if all of them vote."""
+        return [defender.ballots(images) for defender in self.voting]
+
+    def evidence(self, images: Images) -> list[Evidence]:
+        """The evidence of each defender; images as for `Defender.evidence`."""
+        return [defender.evidence(images) for defender in self.defenders]
 
     def predict(self, images: Images) -> Ints:
         """(images,) the label of each image: the plurality of the defenders' labels."""
@@ -286,11 +253,11 @@ class Ensemble:
 
     def certify(self, images: Images, patch: Patch, *, reach: ReachKind = "exact") -> Verdict:
         """Whether any placement of the patch could change the label that `predict` gives to each image."""
-        return majorcert(self.ballots(images), patch, reach=reach)
+        return majorcert(self.evidence(images), patch, reach=reach)
 
     def largest_patch(self, images: Images) -> Ints:
         """(images,) the side of the largest square patch that each image is certified against."""
-        return largest_patch(self.ballots(images))
+        return largest_patch(self.evidence(images))
 
     def save(self, folder: str | Path, *, half: bool = False) -> None:
         """Write ensemble.json and a sub-folder for each defender."""
@@ -302,8 +269,10 @@ class Ensemble:
     @classmethod
     def load(cls, folder: str | Path, **options: Any) -> "Ensemble":
         """The ensemble in a folder, or the bundled one of that name; options are those of `Defender.load`."""
-        return cls([Defender.load(member, **options) for member in member_folders(resolved(folder))])
+        return cls([load_defender(member, **options) for member in member_folders(resolved(folder))])
 
 
-def _few(names: Sequence[str]) -> str:
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+def load_defender(folder: str | Path, **options: Any) -> Member:
+    """The defender in a folder, of whatever kind; options are those of `Defender.load`."""
+    masked = isinstance(Blueprint.read(Path(folder)).strategy, Masks)
+    return MaskingDefender.load(folder, **options) if masked else Defender.load(folder, **options)

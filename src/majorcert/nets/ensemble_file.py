@@ -4,18 +4,18 @@ from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 
-from majorcert.core.regions import Strategy
 from majorcert.errors import ModelError
 from majorcert.files.names import file_names
 from majorcert.files.untrusted import read_json, reason
 from majorcert.nets.checkpoint import write_json
 from majorcert.nets.folders import DEFENDER, ENSEMBLE
+from majorcert.nets.hiding import Hiding
 
 FORMAT = "majorcert-ensemble"
 MAX_MEMBERS = 1000
 
 
-def member_names(strategies: Sequence[Strategy]) -> list[str]:
+def member_names(strategies: Sequence[Hiding]) -> list[str]:
     """A folder name for each member: "columns-19-5" for columns:19/5, and "columns-19-5-no2" if it comes again."""
     return file_names([str(strategy) for strategy in strategies])
 

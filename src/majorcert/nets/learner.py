@@ -8,9 +8,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812 (the name that every user of torch knows)
 
+from majorcert.defences.masking import Masks
 from majorcert.errors import DataError, ModelError
 from majorcert.files.untrusted import reason
 from majorcert.nets.augment import N_RANDOM, gathered, jittered, mixed
+from majorcert.nets.boxes import N_NUMBERS
 from majorcert.nets.checkpoint import Checkpoint
 from majorcert.nets.config import TrainConfig
 from majorcert.nets.data import Dataset
@@ -40,7 +42,11 @@ class Learner:
             raise DataError(f"{dataset.name}: images without labels cannot be trained on")
         self.config, self.processes, device = config, processes, processes.device
         self.images, self.labels = dataset.images.to(device), dataset.labels.to(device)
-        self.cutter = Cutter.of(config.strategy, config.view, dataset.image_size, device)
+        self.cutter = None
+        if not isinstance(config.strategy, Masks):
+            self.cutter = Cutter.of(config.strategy, config.view, dataset.image_size, device)
+        self.n_pairs = 0
+        """of boxes that are tried for each image, under masks"""
         torch.manual_seed(config.seed)
         self.model = build(config.model)
         self.layout = _layout(self.model, device)
@@ -64,10 +70,16 @@ class Learner:
         self.lr.fill_(self.config.learning_rate(step, steps_per_epoch))
         self.decay.fill_(self.config.average_decay(step))
 
+    def begin(self, epoch: int) -> bool:
+        """Whether the step is another one from this epoch on, and has to be recorded anew."""
+        before, self.n_pairs = self.n_pairs, self.config.boxes.n_pairs(epoch, self.config.epochs)
+        return self.n_pairs != before
+
     def step(self) -> None:
         """Learn from the images `batch`: augment, hide, classify, follow the gradient, average."""
         config, share = self.config, self.processes.share
-        random = torch.rand(len(self.batch), N_RANDOM + 2, generator=self.generator, device=self.batch.device)
+        n_random = N_RANDOM + 1 + (1 if self.cutter else N_NUMBERS * self.n_pairs)
+        random = torch.rand(len(self.batch), n_random, generator=self.generator, device=self.batch.device)
         index, random = share(self.batch), share(random)
         images = to_unit(gathered(self.images, index, config.augment, random))
         images = jittered(images, config.augment, random)
@@ -75,13 +87,9 @@ class Learner:
         mixing = random[:, N_RANDOM] * config.augment.mixup
         if config.augment.mixup:
             images = mixed(images, mixing)
-        n_ablations = self.cutter.n_ablations
-        ablations = (random[:, N_RANDOM + 1] * n_ablations).long().clamp(max=n_ablations - 1)
-        views = self.cutter.cut(images, ablations).contiguous(memory_format=self.layout)
+        views = self._views(images, labels, random[:, N_RANDOM + 1 :]).contiguous(memory_format=self.layout)
 
-        with torch.autocast("cuda", torch.bfloat16, enabled=views.is_cuda and config.precision == "bf16"):
-            logits = self.network(views)
-        logits = logits.float()
+        logits = self._logits(views)
         losses = F.cross_entropy(logits, labels, reduction="none", label_smoothing=config.label_smoothing)
         if config.augment.mixup:
             other = F.cross_entropy(logits, labels.roll(1), reduction="none", label_smoothing=config.label_smoothing)
@@ -95,6 +103,26 @@ class Learner:
                 torch._foreach_add_(self.average, torch._foreach_mul(self.averaged, 1 - self.decay))
             right = (logits.argmax(dim=1) == labels).sum()
             self.sums += torch.stack([losses.sum(), right, torch.ones_like(losses).sum()]).double()
+
+    def _views(self, images: Tensor, labels: Tensor, random: Tensor) -> Tensor:
+        """Of each image one view, drawn for it alone."""
+        if self.cutter:
+            n_ablations = self.cutter.n_ablations
+            return self.cutter.cut(images, (random[:, 0] * n_ablations).long().clamp(max=n_ablations - 1))
+
+        def losses(tried: Tensor) -> Tensor:
+            self.model.eval()
+            with torch.no_grad():
+                logits = self._logits(tried.contiguous(memory_format=self.layout))
+            self.model.train()
+            return F.cross_entropy(logits, labels.repeat(self.n_pairs), reduction="none")
+
+        return self.config.boxes.views(images, random, losses)
+
+    def _logits(self, views: Tensor) -> Tensor:
+        with torch.autocast("cuda", torch.bfloat16, enabled=views.is_cuda and self.config.precision == "bf16"):
+            logits = self.network(views)
+        return logits.float()
 
     def _descend(self) -> None:
         """Stochastic gradient descent with Nesterov momentum; torch's own reads the learning rate on the CPU."""

@@ -5,6 +5,7 @@ that a hidden pixel, which is 0, has the mean colour; then `torch.where` takes a
 """
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import torch
 from torch import Tensor
@@ -22,8 +23,15 @@ GREYS = (0.5,), (0.25,)
 def centred(images: Tensor) -> Tensor:
     """(N, H, W, C) float32: the colours of (N, C, H, W) images, uint8 or from 0 to 1, with the mean colour at 0."""
     unit = images.float().div(255) if images.dtype == torch.uint8 else images.float()
-    mean, spread = (unit.new_tensor(each) for each in (COLOURS if images.shape[1] == 3 else GREYS))
+    mean, spread = (constant(each, unit.device) for each in (COLOURS if images.shape[1] == 3 else GREYS))
     return ((unit.permute(0, 2, 3, 1) - mean) / spread).contiguous()
+
+
+@lru_cache(maxsize=32)
+def constant(values: tuple[float, ...], device: torch.device) -> Tensor:
+    """Numbers on a device, brought there once: a recorded step cannot bring them again."""
+    with torch.inference_mode(False):
+        return torch.tensor(values, device=device)
 
 
 def shown(sheet: Tensor, visible: Tensor) -> Tensor:

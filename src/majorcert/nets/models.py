@@ -26,7 +26,7 @@ MAX_PASSES = 1000
 """Of plain networks for one view: mirrors in mirrors double them."""
 PLAIN_NAME = re.compile(r"[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*")
 """Of an architecture; by others, such as "local-dir:/path" and "hf-hub:who/what", timm reads files or the network."""
-MIRRORS = tuple(f"mirror:{view}" for view in VIEWS)
+MIRRORS = tuple(f"mirror:{view}" for view in (*VIEWS, "masked"))
 
 
 @dataclass(frozen=True)

@@ -1,15 +1,19 @@
 """Training recipes by name: plain functions from a strategy to a configuration."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from majorcert.core.regions import Columns, Rows, Strategy, strategy
+from majorcert.core.regions import Columns, Rows, Strategy
+from majorcert.defences.masking import Masks
 from majorcert.errors import ModelError
 from majorcert.nets.augment import Augment
+from majorcert.nets.boxes import Boxes
 from majorcert.nets.config import TrainConfig
+from majorcert.nets.hiding import Hiding, check_view, read_hiding
 from majorcert.nets.models import ModelConfig
 from majorcert.nets.resnet import Stride
-from majorcert.nets.views import VIEWS, in_channels
+from majorcert.nets.views import in_channels
 
 DIGITS_STRATEGIES = ("rows:2", "columns:2", "blocks:4")
 """For 8x8 images."""
@@ -86,6 +90,32 @@ def undefended(cut: Strategy, channels: int = 3, n_classes: int = 10) -> TrainCo
     )
 
 
+def masking(cut: Hiding, channels: int = 3, n_classes: int = 10) -> TrainConfig:
+    """Double masking: a ResNet-18 that sees images under two boxes, larger than the masks; some minutes on a GPU."""
+    if not isinstance(cut, Masks):
+        raise ModelError(f"this recipe is for masks, such as 'masks:5/3', got {cut}")
+    side = max(cut.patch.height, cut.patch.width) + cut.stride - 1
+    return TrainConfig(
+        strategy=cut,
+        view="masked",
+        model=ModelConfig("resnet", in_channels("masked", channels), n_classes),
+        epochs=90,
+        batch_size=512,
+        lr=0.2,
+        ema_decay=0.999,
+        warmup=3,
+        threshold=None,
+        augment=Augment(shift=4, flip=True),
+        boxes=Boxes(sides=(side, round(1.3 * side), round(1.6 * side)), hard=4),
+    )
+
+
+def masking_best(cut: Hiding, channels: int = 3, n_classes: int = 10) -> TrainConfig:
+    """As `masking`, wider and longer; average two or more of them (other seeds), with mirror images."""
+    config = masking(cut, channels, n_classes)
+    return replace(config, model=replace(config.model, width=96), epochs=200)
+
+
 def _lengthwise(cut: Strategy) -> tuple[Stride, ...]:
     """Strides that keep the short side of a band until the last stage, where it means most."""
     if isinstance(cut, Columns):
@@ -95,10 +125,20 @@ def _lengthwise(cut: Strategy) -> tuple[Stride, ...]:
     return (1, 1, 2, 2)
 
 
-RECIPES = {"best": best, "digits": digits, "paper": paper, "small": small, "undefended": undefended}
+RECIPES: dict[str, Callable[[Any, int, int], TrainConfig]] = {
+    "best": best,
+    "digits": digits,
+    "masking": masking,
+    "masking-best": masking_best,
+    "paper": paper,
+    "small": small,
+    "undefended": undefended,
+}
 STRATEGIES = {
     "best": ("columns:5", "columns:6", "columns:7"),
     "digits": DIGITS_STRATEGIES,
+    "masking": ("masks:5/3",),
+    "masking-best": ("masks:5/3",),
     "paper": PAPER_STRATEGIES,
     "small": ("columns:5", "columns:6", "columns:8"),
     "undefended": ("columns:32/32",),
@@ -108,7 +148,7 @@ STRATEGIES = {
 
 def recipe(name: str, spec: str, channels: int, n_classes: int) -> TrainConfig:
     """The configuration of a named recipe for a strategy spec and a kind of data."""
-    return RECIPES[_known(name)](strategy(spec), channels, n_classes)
+    return RECIPES[_known(name)](read_hiding(spec), channels, n_classes)
 
 
 def adapted(
@@ -126,9 +166,8 @@ def adapted(
         model: name of the network.
         changes: further fields of the configuration.
     """
-    if view is not None and view not in VIEWS:
-        raise ModelError(f"a view is 'canvas' or 'crop', got {view!r}")
     cut: Any = view or config.view
+    check_view(config.strategy, cut)
     network = replace(
         config.model,
         in_channels=in_channels(cut, channels),

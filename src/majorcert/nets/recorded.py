@@ -8,14 +8,15 @@ from majorcert.core.reach import Evidence
 from majorcert.errors import EvidenceError
 from majorcert.nets.blueprint import Blueprint
 from majorcert.nets.data import Dataset, load
-from majorcert.nets.defender import Defender
+from majorcert.nets.defender import load_defender
 from majorcert.nets.ensemble_file import member_folders, resolved
+from majorcert.nets.member import Member
 from majorcert.nets.voter import PRECISIONS
 
 
 def recorded_defenders(
     runs: Sequence[str | Path], evidence: Sequence[Evidence], *, device: str = "cpu", precision: str | None = None
-) -> list[Defender]:
+) -> list[Member]:
     """The defender of each evidence, in the precision in which it voted, and compiled if it was."""
     folders = [folder for run in runs for folder in member_folders(resolved(run))]
     if len(folders) != len(evidence):
@@ -25,7 +26,7 @@ def recorded_defenders(
         recorded = each.provenance.get("precision")
         kind: Any = precision or (recorded if recorded in PRECISIONS else None)
         compiled = each.provenance.get("compiled") is True
-        found.append(Defender.load(folder, device=device, precision=kind, compiled=compiled))
+        found.append(load_defender(folder, device=device, precision=kind, compiled=compiled))
     return found
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from majorcert.core.regions import strategy as read_strategy
 from majorcert.errors import DataError, ModelError
 from majorcert.nets.blueprint import Blueprint
 from majorcert.nets.checkpoint import Checkpoint
@@ -90,7 +91,7 @@ def train(
             at = learner.resumed(found, run_dir)
             log = Log(run_dir, at.epoch, writes=processes.leads)
             recordable = record and processes.device.type == "cuda" and processes.size == 1
-            advance = learner.recorded() if recordable and at.epoch < config.epochs else learner.step
+            advance = learner.step
             tell = _Teller(progress if processes.leads else None, learner, n_steps)
 
             def keep(epoch: int, step: int, seconds: float) -> None:
@@ -101,6 +102,8 @@ def train(
             first_step, spent = at.step, at.seconds
             for epoch in range(at.epoch, config.epochs):
                 batches = _shuffled(len(dataset), len(learner.batch), config.seed, epoch).to(processes.device)
+                if learner.begin(epoch) and recordable:
+                    advance = learner.recorded()
                 begun = time.perf_counter()
                 for step in range(first_step, n_steps):
                     learner.prepare(batches[step], epoch * n_steps + step, n_steps)
@@ -163,7 +166,7 @@ def _suited(
     network.load_state_dict(weights)
     voter = Voter.of(
         network,
-        blueprint.strategy,
+        read_strategy(str(blueprint.strategy)),
         blueprint.view,
         None,
         image_size=blueprint.image_size,

@@ -17,8 +17,9 @@ from majorcert.core.regions import Strategy
 from majorcert.core.threat import Bools, ImageSize
 from majorcert.errors import DataError, StrategyError
 
-View = Literal["canvas", "crop"]
+View = Literal["canvas", "crop", "masked"]
 VIEWS: tuple[View, ...] = ("canvas", "crop")
+"""Those of a strategy; the views under masks are cut in `masked`."""
 
 
 def to_unit(images: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
@@ -27,8 +28,8 @@ def to_unit(images: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
 
 
 def in_channels(view: View, channels: int) -> int:
-    """The channels of a view of images with `channels` channels: colour and complement, or colour and place."""
-    return 2 * channels if view == "canvas" else channels + 2
+    """The channels of a view of images with `channels` channels: colour and complement, colour and place, or colour."""
+    return {"canvas": 2 * channels, "crop": channels + 2, "masked": channels}[view]
 
 
 def view_size(strategy: Strategy, view: View, image_size: ImageSize) -> ImageSize:

@@ -37,17 +37,9 @@ def vote(
         chunk: images in one chunk; by default as many as have some ten thousand views.
         rank: which of `world_size` processes this is; each does its own chunks of the same store.
     """
-    _check_fit(voter, dataset)
+    check_fit((voter.channels, *voter.cutter.image_size, voter.n_classes), dataset)
     n_ablations = voter.cutter.n_ablations
-    provenance = {
-        **voter.facts(),
-        "class_names": list(dataset.class_names),
-        "images_sha256": dataset.sha256(),
-        "dataset": dataset.name,
-        "split": dataset.split,
-        "split_size": dataset.split_size or len(dataset),
-        **(origin or {}),
-    }
+    provenance = {**origin_of(voter.facts(), dataset), **(origin or {})}
     numbers = None if dataset.numbers is None else dataset.numbers.numpy()
 
     def made(labels: npt.NDArray[Any], distance: npt.NDArray[Any], images: slice = slice(0)) -> Ballots:
@@ -88,8 +80,20 @@ def vote(
     fill(mine, compute)
 
 
-def _check_fit(voter: Voter, dataset: Dataset) -> None:
-    expected = (voter.channels, *voter.cutter.image_size, voter.n_classes)
+def origin_of(facts: Mapping[str, Any], dataset: Dataset) -> dict[str, Any]:
+    """Where evidence comes from: what cast it, and on which images."""
+    return {
+        **facts,
+        "class_names": list(dataset.class_names),
+        "images_sha256": dataset.sha256(),
+        "dataset": dataset.name,
+        "split": dataset.split,
+        "split_size": dataset.split_size or len(dataset),
+    }
+
+
+def check_fit(expected: tuple[int, int, int, int], dataset: Dataset) -> None:
+    """Refuse images of other channels, another height or width, or another number of classes than expected."""
     found = (dataset.channels, *dataset.image_size, dataset.n_classes)
     if found != expected:
         raise DataError(

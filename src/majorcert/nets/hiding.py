@@ -1,0 +1,27 @@
+"""How a defender hides pixels: by a strategy, of which views show regions, or by masks, which hide them."""
+
+from majorcert.core.regions import Strategy, strategy
+from majorcert.core.threat import ImageSize
+from majorcert.defences.masking import Masks
+from majorcert.errors import ModelError
+from majorcert.nets.views import VIEWS, View
+
+Hiding = Strategy | Masks
+
+
+def read_hiding(spec: str) -> Hiding:
+    """Read "columns:4", "masks:5/3" and so on, as `str` gives them."""
+    return Masks.parse(spec) if str(spec).strip().startswith("masks:") else strategy(spec)
+
+
+def check_view(hiding: Hiding, view: View) -> None:
+    """Refuse a view that does not go with how pixels are hidden."""
+    if isinstance(hiding, Masks) and view != "masked":
+        raise ModelError(f"under masks a view is 'masked', got {view!r}")
+    if not isinstance(hiding, Masks) and view not in VIEWS:
+        raise ModelError(f"a view is 'canvas' or 'crop', got {view!r} for {hiding}")
+
+
+def n_views(hiding: Hiding, image_size: ImageSize) -> int:
+    """How many masks or ablations there are; what does not fit in the image is refused."""
+    return hiding.n_masks(image_size) if isinstance(hiding, Masks) else hiding.n_ablations(image_size)

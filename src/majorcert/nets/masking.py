@@ -1,0 +1,172 @@
+"""Double masking (PatchCleanser): a network that looks at an image under masks that hide any patch of a known size."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from majorcert.core.largest import largest_patch
+from majorcert.core.majority import majorcert
+from majorcert.core.plurality import Ints
+from majorcert.core.threat import ImageSize, Patch
+from majorcert.core.verdict import Verdict
+from majorcert.defences.masking import MaskPairs, Masks
+from majorcert.nets.blueprint import Blueprint
+from majorcert.nets.company import Network
+from majorcert.nets.data import Dataset
+from majorcert.nets.images import Images, sha256
+from majorcert.nets.masker import Masker
+from majorcert.nets.member import Member, checked_names
+from majorcert.nets.models import ModelConfig
+from majorcert.nets.pairs_vote import vote_pairs
+from majorcert.nets.scorer import Precision
+from majorcert.nets.shards import fetched, fitting_chunk
+
+
+@dataclass(frozen=True, init=False, eq=False, repr=False)
+class MaskingDefender(Member):
+    """One classifier of masked images; its label is what double masking makes of those under one and two masks.
+
+    >>> defender = MaskingDefender(network, "masks:5/3", image_size=(32, 32))
+    >>> defender.certify(images, Patch(5)).certified
+    """
+
+    model: Network
+    masker: Masker
+    class_names: tuple[str, ...]
+    blueprint: Blueprint | None
+
+    def __init__(
+        self,
+        model: Network,
+        masks: Masks | str,
+        *,
+        image_size: ImageSize,
+        channels: int = 3,
+        class_names: Sequence[str] | None = None,
+        config: ModelConfig | None = None,
+        training: Mapping[str, Any] | None = None,
+        **how: Any,
+    ) -> None:
+        """Args as for `Defender`; `how` is its device, precision, batch_size and compiled."""
+        masks, size = Masks.parse(masks) if isinstance(masks, str) else masks, (int(image_size[0]), int(image_size[1]))
+        masker = Masker.of(model, masks, image_size=size, channels=channels, config=config, **how)
+        names, blueprint = checked_names(class_names, masker.scorer.n_classes), None
+        if config is not None:
+            blueprint = Blueprint(masks, "masked", None, size, channels, names, config, training=dict(training or {}))
+        self.__dict__.update(model=model, masker=masker, class_names=names, blueprint=blueprint)
+
+    def __repr__(self) -> str:
+        height, width = self.image_size
+        return f"MaskingDefender({self.strategy}, {len(self.class_names)} classes, images of {height}x{width})"
+
+    @property
+    def strategy(self) -> Masks:
+        return self.masker.cutter.masks
+
+    @property
+    def image_size(self) -> ImageSize:
+        return self.masker.cutter.image_size
+
+    @property
+    def channels(self) -> int:
+        return self.masker.channels
+
+    @property
+    def threshold(self) -> None:
+        """Every view has one label, that of the top score."""
+
+    def facts(self) -> dict[str, Any]:
+        return {
+            "strategy": str(self.strategy),
+            "image_size": list(self.image_size),
+            "n_classes": len(self.class_names),
+            "class_names": list(self.class_names),
+            **self.masker.facts(),
+            **self.fingerprints(),
+        }
+
+    def pairs(self, images: Images) -> MaskPairs:
+        """The label of every image under every pair of masks, each row with its least distance."""
+        tensor, n = self._tensor(images), self.masker.n_masks
+        labels: list[npt.NDArray[Any]] = [np.empty((0, n, n), np.int32)]
+        distance: list[npt.NDArray[Any]] = [np.empty((0, n), np.float16)]
+        for some in tensor.split(fitting_chunk(self.masker.n_pairs)):  # type: ignore[no-untyped-call]
+            table = self.masker.table(some)
+            for parts, found in zip((labels, distance), fetched(table.health, *table[:2])(), strict=True):
+                parts.append(found.numpy())
+        return MaskPairs(
+            np.concatenate(labels),
+            masks=self.strategy,
+            image_size=self.image_size,
+            n_classes=len(self.class_names),
+            provenance={**self.facts(), "images_sha256": sha256(tensor)},
+            distance=np.concatenate(distance),
+        )
+
+    evidence = pairs
+
+    def predict(self, images: Images) -> Ints:
+        """(images,) the label of each image: one mask at a time, and two where the labels under one differ."""
+        parts = self._tensor(images).split(fitting_chunk(self.masker.n_masks))  # type: ignore[no-untyped-call]
+        return np.concatenate([np.empty(0, np.int64), *(self.masker.predict(some) for some in parts)])
+
+    def certify(self, images: Images, patch: Patch) -> Verdict:
+        """Whether any placement of the patch could change the label that `predict` gives to each image."""
+        return majorcert([self.pairs(images)], patch)
+
+    def largest_patch(self, images: Images) -> Ints:
+        """(images,) the side of the largest square patch that each image is certified against."""
+        return largest_patch([self.pairs(images)])
+
+    def vote(self, dataset: Dataset, path: str | Path, **options: Any) -> None:
+        """Record the table of a data set in an evidence store; options are those of `nets.pairs_vote.vote_pairs`."""
+        self._check_classes(dataset)
+        vote_pairs(self.masker, dataset, path, origin=self.fingerprints(), **options)
+
+    def to(self, device: torch.device | str, **how: Any) -> "MaskingDefender":
+        """The same on another device; `how` is precision, batch_size and compiled."""
+        config, training = (self.blueprint.model, self.blueprint.training) if self.blueprint else (None, None)
+        return MaskingDefender(
+            self.model,
+            self.strategy,
+            image_size=self.image_size,
+            channels=self.channels,
+            class_names=self.class_names,
+            config=config,
+            training=training,
+            device=device,
+            **how,
+        )
+
+    @classmethod
+    def load(
+        cls,
+        folder: str | Path,
+        *,
+        device: torch.device | str = "cpu",
+        precision: Precision | None = None,
+        batch_size: int | None = None,
+        compiled: bool = False,
+    ) -> "MaskingDefender":
+        """The defender that `save` or `majorcert train` wrote; damaged or foreign files are refused."""
+        known = Blueprint.read(Path(folder))
+        defender = cls(
+            known.network(Path(folder)),
+            str(known.strategy),
+            image_size=known.image_size,
+            channels=known.channels,
+            class_names=known.class_names,
+            config=known.model,
+            training=known.training,
+            device=device,
+            precision=precision,
+            batch_size=batch_size,
+            compiled=compiled,
+        )
+        defender.__dict__["weights_sha256"] = known.weights_sha256
+        return defender
