@@ -30,10 +30,12 @@ from majorcert.reports.score import Score, Summary, score, summary
 
 if TYPE_CHECKING:
     from majorcert.nets.defender import Defender, Ensemble
+    from majorcert.nets.masking import MaskingDefender
 
 LATER = {
     "Defender": "majorcert.nets.defender",
     "Ensemble": "majorcert.nets.defender",
+    "MaskingDefender": "majorcert.nets.masking",
 }
 """Names that need torch or files: they are imported when they are first asked for."""
 
@@ -52,6 +54,7 @@ __all__ = [
     "MajorcertError",
     "MaskPairs",
     "MaskedScores",
+    "MaskingDefender",
     "Masks",
     "ModelError",
     "Patch",

@@ -16,11 +16,13 @@ def train(
     ],
     strategy: Annotated[
         list[str] | None,
-        typer.Option(help="rows:4, columns:4, blocks:12, columns:19/5; repeatable; by default as the recipe says."),
+        typer.Option(help="rows:4, columns:19/5, blocks:12, masks:5/3; repeatable; by default as the recipe says."),
     ] = None,
     recipe: Annotated[
         str | None,
-        typer.Option(help="'best', 'small', 'paper', 'digits' or 'undefended'; by default as suits the data."),
+        typer.Option(
+            help="'best', 'small', 'paper', 'digits', 'masking', 'masking-best' or 'undefended'; by default as suits."
+        ),
     ] = None,
     split: Annotated[str, typer.Option(help="'train' leaves a fifth for 'val'; 'trainval' takes all.")] = "train",
     epochs: Annotated[int | None, typer.Option(help="Passes over the images.")] = None,
@@ -50,7 +52,7 @@ def train(
     from majorcert.nets.ensemble_file import member_names, write_members
     from majorcert.nets.folders import check_free
     from majorcert.nets.images import parse_size
-    from majorcert.nets.recipes import adapted, strategies_of
+    from majorcert.nets.recipes import adapted, recipe_for, strategies_of
     from majorcert.nets.recipes import recipe as named
     from majorcert.nets.train import Progress
     from majorcert.nets.train import train as fit
@@ -65,7 +67,7 @@ def train(
     for skipped in images.skipped:
         remark(f"skipped: {skipped}")
     given = {"epochs": epochs, "batch_size": batch_size, "lr": lr, "threshold": threshold, "seed": seed}
-    chosen = recipe or ("digits" if max(images.image_size) < 16 else "best")
+    chosen = recipe or recipe_for(strategy or [], images.image_size)
     configs = [
         adapted(named(chosen, spec, images.channels, images.n_classes), images.channels, view, width, model, **given)
         for spec in strategy or strategies_of(chosen)

@@ -21,6 +21,9 @@ def vote(
         str | None, typer.Option("--out", "-o", help="Folder or URL of the stores; by default each run's own folder.")
     ] = None,
     scores: Annotated[bool, typer.Option("--scores", help="Keep the scores as well, as float16.")] = False,
+    certify_only: Annotated[
+        bool, typer.Option("--certify-only", help="Of masks: leave off an image once nothing of it can be certified.")
+    ] = False,
     limit: Annotated[
         int | None, typer.Option(min=1, help="Only so many images, by lot, spread over the classes; by default all.")
     ] = None,
@@ -37,22 +40,22 @@ def vote(
     skip_bad: SkipBad = False,
     json: Json = False,
 ) -> None:
-    """Show the defenders every ablation of every image and record their votes; started again, it continues.
+    """Show the defenders every view of every image and record their votes; started again, it continues.
 
     Example: majorcert vote runs digits --split test
     """
     from majorcert.nets.data import load
-    from majorcert.nets.defender import Defender
+    from majorcert.nets.defender import load_defender
     from majorcert.nets.device import place_among
     from majorcert.nets.stores import keep_truth, store_of, voting_folders
     from majorcert.nets.vote import Progress
 
     rank, size = place_among()
-    place = {"rank": rank, "world_size": size}
+    place = {"rank": rank, "world_size": size, "scores": scores, "certify_only": certify_only}
     how: dict[str, Any] = {"device": device, "precision": precision, "batch_size": batch_size, "compiled": compiled}
     stores = []
     for folder in voting_folders(run, out):
-        defender = Defender.load(folder, **how)
+        defender = load_defender(folder, **how)
         kind: dict[str, Any] = {"split": split, "image_size": defender.image_size, "channels": defender.channels}
         whole = load(data, data_dir=data_dir, seed=split_seed, skip_bad=skip_bad, **kind)
         for skipped in whole.skipped:
@@ -67,7 +70,7 @@ def vote(
                 shown.show(at.done, at.total, f"{at.views_per_second:,.0f} views/s")
 
             try:
-                defender.vote(images, store, scores=scores, chunk=chunk, progress=show, **place)
+                defender.vote(images, store, chunk=chunk, progress=show, **place)
             except KeyboardInterrupt:
                 remark(f"stopped; what {store} has is kept, and the same command goes on")
                 raise typer.Exit(INTERRUPTED) from None

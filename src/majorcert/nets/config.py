@@ -44,9 +44,7 @@ class TrainConfig:
     def __post_init__(self) -> None:
         check_view(self.strategy, self.view)
         if (self.view == "masked") != bool(self.boxes.sides):
-            raise ModelError(
-                f"boxes hide images under masks, and nowhere else; got {self.view!r} and {self.boxes}"
-            )
+            raise ModelError(f"boxes hide images under masks, and nowhere else; got {self.view!r} and {self.boxes}")
         if self.precision not in ("bf16", "float32"):
             raise ModelError(f"the precision is 'bf16' or 'float32', got {self.precision!r}")
         limits = {"epochs": 1, "batch_size": 1, "lr": 0, "weight_decay": 0, "warmup": 0, "seed": 0}

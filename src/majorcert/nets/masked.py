@@ -36,9 +36,9 @@ def constant(values: tuple[float, ...], device: torch.device) -> Tensor:
 
 def shown(sheet: Tensor, visible: Tensor) -> Tensor:
     """(N, C, H, W), channels last in memory: (N, H, W, C) centred colours where (N, H, W) says so, and 0 elsewhere."""
-    return torch.where(visible[..., None], sheet, torch.zeros((), dtype=sheet.dtype, device=sheet.device)).permute(
-        0, 3, 1, 2
-    )
+    taken = torch.where(visible[..., None], sheet, torch.zeros((), dtype=sheet.dtype, device=sheet.device))
+    # One channel is first and last; torch chooses kernels by strides that then mean nothing, so they are made plain.
+    return taken.permute(0, 3, 1, 2) if taken.shape[3] > 1 else taken.view(len(taken), 1, *taken.shape[1:3])
 
 
 def outside(boxes: Tensor, image_size: ImageSize) -> Tensor:

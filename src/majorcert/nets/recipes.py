@@ -1,10 +1,11 @@
 """Training recipes by name: plain functions from a strategy to a configuration."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from majorcert.core.regions import Columns, Rows, Strategy
+from majorcert.core.threat import ImageSize
 from majorcert.defences.masking import Masks
 from majorcert.errors import ModelError
 from majorcert.nets.augment import Augment
@@ -13,7 +14,7 @@ from majorcert.nets.config import TrainConfig
 from majorcert.nets.hiding import Hiding, check_view, read_hiding
 from majorcert.nets.models import ModelConfig
 from majorcert.nets.resnet import Stride
-from majorcert.nets.views import in_channels
+from majorcert.nets.views import View, in_channels
 
 DIGITS_STRATEGIES = ("rows:2", "columns:2", "blocks:4")
 """For 8x8 images."""
@@ -21,12 +22,14 @@ PAPER_STRATEGIES = ("rows:4", "columns:4", "blocks:12")
 """For 32x32 images."""
 
 
-def digits(cut: Strategy, channels: int = 1, n_classes: int = 10) -> TrainConfig:
-    """For tiny images on a CPU: some seconds for each defender."""
+def digits(cut: Hiding, channels: int = 1, n_classes: int = 10) -> TrainConfig:
+    """For tiny images on a CPU: some seconds for each defender, half a minute under masks."""
+    view: View = "masked" if isinstance(cut, Masks) else "crop"
     return TrainConfig(
         strategy=cut,
-        view="crop",
-        model=ModelConfig("small", in_channels("crop", channels), n_classes, width=24),
+        view=view,
+        model=ModelConfig("small", in_channels(view, channels), n_classes, width=24),
+        boxes=_boxes(cut) if isinstance(cut, Masks) else Boxes(),
         epochs=40,
         batch_size=64,
         lr=0.1,
@@ -94,7 +97,6 @@ def masking(cut: Hiding, channels: int = 3, n_classes: int = 10) -> TrainConfig:
     """Double masking: a ResNet-18 that sees images under two boxes, larger than the masks; some minutes on a GPU."""
     if not isinstance(cut, Masks):
         raise ModelError(f"this recipe is for masks, such as 'masks:5/3', got {cut}")
-    side = max(cut.patch.height, cut.patch.width) + cut.stride - 1
     return TrainConfig(
         strategy=cut,
         view="masked",
@@ -106,7 +108,7 @@ def masking(cut: Hiding, channels: int = 3, n_classes: int = 10) -> TrainConfig:
         warmup=3,
         threshold=None,
         augment=Augment(shift=4, flip=True),
-        boxes=Boxes(sides=(side, round(1.3 * side), round(1.6 * side)), hard=4),
+        boxes=_boxes(cut),
     )
 
 
@@ -114,6 +116,12 @@ def masking_best(cut: Hiding, channels: int = 3, n_classes: int = 10) -> TrainCo
     """As `masking`, wider and longer; average two or more of them (other seeds), with mirror images."""
     config = masking(cut, channels, n_classes)
     return replace(config, model=replace(config.model, width=96), epochs=200)
+
+
+def _boxes(masks: Masks) -> Boxes:
+    """As large as the masks, and up to 1.6 times as large; in the second half the worst of four pairs."""
+    side = max(masks.patch.height, masks.patch.width) + masks.stride - 1
+    return Boxes(sides=(side, round(1.3 * side), round(1.6 * side)), hard=4)
 
 
 def _lengthwise(cut: Strategy) -> tuple[Stride, ...]:
@@ -149,6 +157,12 @@ STRATEGIES = {
 def recipe(name: str, spec: str, channels: int, n_classes: int) -> TrainConfig:
     """The configuration of a named recipe for a strategy spec and a kind of data."""
     return RECIPES[_known(name)](read_hiding(spec), channels, n_classes)
+
+
+def recipe_for(specs: Sequence[str], image_size: ImageSize) -> str:
+    """The name of the recipe that suits such strategies and images."""
+    masked = any(isinstance(read_hiding(spec), Masks) for spec in specs)
+    return "digits" if max(image_size) < 16 else "masking" if masked else "best"
 
 
 def adapted(

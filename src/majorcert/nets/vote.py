@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from majorcert.core.ballots import Ballots
-from majorcert.errors import DataError
+from majorcert.errors import DataError, EvidenceError
 from majorcert.files.writer import EvidenceWriter
 from majorcert.nets.data import Dataset
 from majorcert.nets.shards import Clock, Progress, fetched, fill, fitting_chunk, own
@@ -24,6 +24,7 @@ def vote(
     *,
     origin: Mapping[str, Any] | None = None,
     scores: bool = False,
+    certify_only: bool = False,
     chunk: int | None = None,
     rank: int = 0,
     world_size: int = 1,
@@ -34,9 +35,12 @@ def vote(
     Args:
         origin: further provenance, such as the SHA-256 of the weights.
         scores: keep the scores too, as float16.
+        certify_only: of masks, see `nets.pairs_vote`.
         chunk: images in one chunk; by default as many as have some ten thousand views.
         rank: which of `world_size` processes this is; each does its own chunks of the same store.
     """
+    if certify_only:
+        raise EvidenceError("every ballot counts for a certificate; --certify-only is for masks")
     check_fit((voter.channels, *voter.cutter.image_size, voter.n_classes), dataset)
     n_ablations = voter.cutter.n_ablations
     provenance = {**origin_of(voter.facts(), dataset), **(origin or {})}
