@@ -15,7 +15,7 @@ help:
 	@echo "make faults     kill, fill and damage real runs, and compare what comes out (about ten minutes)"
 	@echo "make fuzz       every loader against a coverage-guided fuzzer, FUZZ_SECONDS=60 each"
 	@echo "make table      recompute the CIFAR-10 results table from the stored evidence"
-	@echo "make proofs     install Debian's Coq and OCaml, check every proof, build the checker (docs/soundness.md)"
+	@echo "make proofs     install Debian's Coq and OCaml, check every proof, build and compare the checker"
 	@echo "make browser    install Debian's Chromium, which the report's browser tests drive"
 
 setup: $(READY)
@@ -64,7 +64,10 @@ table: $(READY)
 proofs:
 	command -v coqc >/dev/null && command -v ocamlopt >/dev/null || { \
 		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends coq ocaml-nox; }
+	test -x $(BIN)/python || { $(PYTHON) -m venv $(VENV) && \
+		$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .; }
 	$(MAKE) --no-print-directory -C proofs
+	OMP_NUM_THREADS=1 $(BIN)/python proofs/compare.py proofs/build/checker --tables 20000 --images 1000 --study results/cifar10
 
 browser:
 	command -v chromium >/dev/null && command -v chromedriver >/dev/null || { \
