@@ -70,8 +70,7 @@ def predict(
             "photo_pixels": {str(size): photo.covers(size) for size in (*patches, Patch(max(1, int(largest[k]))))},
             "about": about,
             "defenders": {
-                f"{place}:{each.provenance['strategy']}": names[each.label[k]]
-                for place, each in enumerate(ballots, start=1)
+                f"{at}:{each.provenance['strategy']}": names[each.label[k]] for at, each in enumerate(ballots, start=1)
             },
         }
         for k, photo in enumerate(photos)

@@ -20,9 +20,7 @@ def train(
     ] = None,
     recipe: Annotated[
         str | None,
-        typer.Option(
-            help="'best', 'small', 'paper', 'digits', 'masking', 'masking-best' or 'undefended'; by default as suits."
-        ),
+        typer.Option(help="best, small, paper, digits, masking, masking-best or undefended; by default what suits."),
     ] = None,
     split: Annotated[str, typer.Option(help="'train' leaves a fifth for 'val'; 'trainval' takes all.")] = "train",
     epochs: Annotated[int | None, typer.Option(help="Passes over the images.")] = None,

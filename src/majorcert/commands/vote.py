@@ -22,7 +22,7 @@ def vote(
     ] = None,
     scores: Annotated[bool, typer.Option("--scores", help="Keep the scores as well, as float16.")] = False,
     certify_only: Annotated[
-        bool, typer.Option("--certify-only", help="Of masks: leave off an image once nothing of it can be certified.")
+        bool, typer.Option("--certify-only", help="Of masks: leave lost images unfinished.")
     ] = False,
     limit: Annotated[
         int | None, typer.Option(min=1, help="Only so many images, by lot, spread over the classes; by default all.")
