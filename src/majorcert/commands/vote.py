@@ -21,9 +21,7 @@ def vote(
         str | None, typer.Option("--out", "-o", help="Folder or URL of the stores; by default each run's own folder.")
     ] = None,
     scores: Annotated[bool, typer.Option("--scores", help="Keep the scores as well, as float16.")] = False,
-    certify_only: Annotated[
-        bool, typer.Option("--certify-only", help="Of masks: leave lost images unfinished.")
-    ] = False,
+    certify_only: Annotated[bool, typer.Option("--certify-only", help="Leave lost images (of masks) off.")] = False,
     limit: Annotated[
         int | None, typer.Option(min=1, help="Only so many images, by lot, spread over the classes; by default all.")
     ] = None,
