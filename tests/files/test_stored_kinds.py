@@ -1,6 +1,9 @@
 """Evidence of every kind: to a store and back, whole or piece by piece, and read without knowing what it is."""
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -211,6 +214,21 @@ def test_a_verdict_that_could_not_be_read_is_not_written(value: object, tmp_path
     with pytest.raises(mc.StoreError, match=r"v\.jsonl: .*plain JSON"):
         mc.drs(ballots, mc.Patch(1)).save(tmp_path / "v.jsonl")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "name", ["zarr.json", "labels/zarr.json", "distance/zarr.json", "images/zarr.json", "labels/c/0/0/0"]
+)
+def test_a_pipe_is_not_waited_for(name: str, tmp_path: Path) -> None:
+    save_evidence(some_ballots()[np.array([3, 9])], tmp_path / "e")
+    forged(tmp_path / "e")
+    (tmp_path / "e" / name).unlink()
+    os.mkfifo(tmp_path / "e" / name)
+    code = "import sys, majorcert as mc; mc.Ballots.load(sys.argv[1])"
+    command = [sys.executable, "-c", code, str(tmp_path / "e")]
+    environment = {**os.environ, "PYTHONPATH": str(Path(mc.__file__).parents[1])}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
+    assert "it is not a plain file" in done.stderr
 
 
 def test_provenance_may_have_the_word_kind(tmp_path: Path) -> None:

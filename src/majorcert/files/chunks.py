@@ -83,7 +83,8 @@ def check_folder(path: str | PathLike[str], *, writable: bool) -> None:
         stores = any(Path(path).glob("*.zarr"))
         hint = f"give the stores in it, {path}/*.zarr" if stores else "`majorcert vote` writes one"
         raise StoreError(f"{path}: cannot read the evidence store; it is a folder without zarr.json; {hint}")
-    check_metadata(path)
+    for folder in (Path(path), *(child for child in Path(path).iterdir() if child.is_dir())):
+        _check_metadata(folder)
     if writable:
         for found in (Path(folder) / name for folder, *names in os.walk(path) for name in (*names[0], *names[1])):
             if found.is_symlink():
@@ -99,9 +100,9 @@ def _remove_old(part: Path) -> None:
             part.unlink()
 
 
-def check_metadata(path: str | PathLike[str]) -> None:
+def _check_metadata(folder: Path) -> None:
     """Refuse a zarr.json that is no plain JSON of a sensible size; one that is missing is left to the reader."""
-    metadata = Path(path) / "zarr.json"
+    metadata = folder / "zarr.json"
     try:
         read_json(metadata)
     except FileNotFoundError:

@@ -27,7 +27,6 @@ from majorcert.files.chunks import (
     check_chunks,
     check_codecs,
     check_folder,
-    check_metadata,
     layout,
     made_at,
     plain,
@@ -186,8 +185,6 @@ class Store:
         return self._arrays[name]
 
     def _checked(self, name: str) -> Any:
-        if "://" not in self.path:
-            check_metadata(Path(self.path) / name)
         with explained(self.path, "read"):
             array = self.group.get(name)
             if array is None or not hasattr(array, "shape"):
