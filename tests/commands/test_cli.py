@@ -312,7 +312,7 @@ def test_a_tolerance_that_cannot_be_had_is_refused(evidence: list[Path], tmp_pat
     about = {"strategy": old.strategy, "image_size": old.image_size, "n_classes": old.n_classes}
     mc.Ballots(old.labels, **about).save(tmp_path / "old.zarr")
     said = refused("certify", tmp_path / "old.zarr", "--patch", "1", "--fragile", "1e-3")
-    assert "were recorded without distances" in said
+    assert "recorded without distances" in said
     assert "fragile" not in done("info", tmp_path / "old.zarr")
 
 
@@ -559,6 +559,18 @@ def test_a_limit_draws_by_lot_over_all_classes_and_says_so(runs: Path, data: Pat
     done(*checking, "--weights", runs / "rows-2")
     done(*voting, tmp_path / "b", "--seed", "1")
     assert mc.Ballots.load(tmp_path / "b" / "rows-2.zarr").images.tolist() != drawn.images.tolist()
+
+
+def test_a_defender_that_hardly_votes_is_told(runs: Path, data: Path, tmp_path: Path) -> None:
+    done("average", runs / "rows-2", "--mirror", "--threshold", "0.9999999", "-o", tmp_path / "strict")
+    said = majorcert("vote", tmp_path / "strict", data, "--device", "cpu")
+    assert said.exit_code == 0, said.output
+    ballots = mc.Ballots.load(tmp_path / "strict" / "pictures.npz-test.zarr")
+    n = int(ballots.abstained().sum())
+    assert n > 10
+    assert f"rows:2: none of its views votes on {n} of 100 images ({n}.0%)" in said.stderr
+    assert "a lower threshold would suit" in said.stderr
+    assert "none of its views" not in majorcert("vote", runs / "rows-2", data, "--device", "cpu").stderr
 
 
 def test_info_tells_what_things_are(runs: Path, evidence: list[Path], tmp_path: Path) -> None:

@@ -107,14 +107,14 @@ def altered(path: Path, *keys: str, value: Any) -> None:
 
 def test_a_case_study_is_told(study: Path) -> None:
     facts = info(study)
-    assert (facts["is"], facts["images"]) == ("a case study", 9)
+    assert (facts["is"], facts["images"]) == ("a case study", 7)
     assert (facts["dataset"], facts["split"], facts["images_sha256"]) == ("toy", "test", "ab")
     best = facts["recipes"]["best"]
     assert best["strategies"] == ["columns:2", "columns:2"]
     assert (best["clean"], best["certified"]) == (80.0, {"2x2": 40.0, "5x5": 40.0})
     assert (best["command"], best["epochs"], best["gpu_minutes"]) == ("train", 3, 1.5)
     text = CliRunner().invoke(app, ["info", str(study)]).stdout
-    assert text.startswith("is: a case study\nimages: 9\n")
+    assert text.startswith("is: a case study\nimages: 7\n")
     assert '\nrecipes, best: {"strategies": ["columns:2", "columns:2"], "clean": 80.0,' in text
 
 
