@@ -8,7 +8,7 @@ import typer
 
 from majorcert.commands.inputs import defenders_of
 from majorcert.commands.options import Json, Patches, Stores, Truth
-from majorcert.commands.terminal import patches_of, remark, say_json, say_table
+from majorcert.commands.terminal import remark, say_json, say_table
 from majorcert.core.threat import as_patch
 from majorcert.errors import StoreError
 from majorcert.files.evidence import load_masked
@@ -50,7 +50,7 @@ def certify(
 
     Example: majorcert certify runs/*/digits-test.zarr --patch 1 --patch 2x3 -o verdicts
     """
-    patches, guarded = patches_of(patch), None if mask is None else as_patch(mask)
+    patches, guarded = [as_patch(each) for each in patch], None if mask is None else as_patch(mask)
     check_output(out, VERDICT)
     defenders = defenders_of(evidence)
     labels = find_truth(truth, evidence[0], defenders[0], remark)

@@ -7,7 +7,7 @@ import typer
 from majorcert.audit.export import FIRST_LINE, exported
 from majorcert.commands.inputs import defenders_of
 from majorcert.commands.options import Patches, Stores
-from majorcert.commands.terminal import patches_of
+from majorcert.core.threat import as_patch
 from majorcert.defences.pool import Pool
 
 
@@ -25,6 +25,6 @@ def export(
     defenders = defenders_of(evidence)
     judged = [Pool(defenders)] if pool else defenders  # type: ignore[arg-type]
     typer.echo(FIRST_LINE)
-    for each in patches_of(patch):
+    for each in map(as_patch, patch):
         for line in exported(judged, (each.height, each.width), claim=claim, slack=slack):
             typer.echo(line)

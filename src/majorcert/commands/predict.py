@@ -7,10 +7,10 @@ import numpy as np
 import typer
 
 from majorcert.commands.options import Device, Json, SkipBad
-from majorcert.commands.terminal import patches_of, remark, say_json, say_table
+from majorcert.commands.terminal import remark, say_json, say_table
 from majorcert.core.largest import largest_patch
 from majorcert.core.majority import majorcert
-from majorcert.core.threat import Patch
+from majorcert.core.threat import Patch, as_patch
 
 
 def predict(
@@ -45,7 +45,7 @@ def predict(
     from majorcert.nets.defender import Ensemble
     from majorcert.nets.sources.photo import read_photos
 
-    patches = patches_of(patch or ["5"])
+    patches = [as_patch(each) for each in patch or ["5"]]
     loaded = [Ensemble.load(each, device=device, precision=precision) for each in ensemble or ["cifar10"]]
     together = Ensemble([defender for each in loaded for defender in each.defenders])
     for size in patches:

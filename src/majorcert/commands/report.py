@@ -7,8 +7,8 @@ import typer
 
 from majorcert.commands.inputs import defenders_of, pictures_of
 from majorcert.commands.options import DataDir, Images, Patches, SplitSeed, Stores, Truth
-from majorcert.commands.terminal import patches_of, remark, stderr
-from majorcert.core.threat import Patch
+from majorcert.commands.terminal import remark, stderr
+from majorcert.core.threat import Patch, as_patch
 from majorcert.core.verdict import Verdict
 from majorcert.defences.patchguard import patchguard
 from majorcert.files.evidence import load_scores
@@ -34,7 +34,7 @@ def report(
 
     Example: majorcert report evidence/*.zarr --images digits --patch 2 --patch 3 -o report.html
     """
-    patches = patches_of(patch)
+    patches = [as_patch(each) for each in patch]
     check_output(out, PAGE)
     with stderr.status("reading the evidence") as shown:
         defenders = defenders_of(evidence)

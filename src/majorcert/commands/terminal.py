@@ -12,7 +12,6 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from majorcert.core.threat import Patch, as_patch
 from majorcert.files.untrusted import cleaned, visible
 
 stderr = Console(stderr=True, highlight=False)
@@ -73,8 +72,3 @@ def bar(title: str) -> Iterator[Bar]:
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[text]}"), TimeRemainingColumn())
     with Progress(*columns, console=stderr, disable=not shown) as progress:
         yield Bar(progress, progress.add_task(title, total=None, text=""))
-
-
-def patches_of(texts: Sequence[str]) -> list[Patch]:
-    """Patches as the command line takes them, "5" or "2x7"."""
-    return [as_patch(text) for text in texts]
