@@ -24,6 +24,7 @@ from majorcert.audit.verify import sampled, verify
 from majorcert.commands.app import app
 from majorcert.core.verdict import Verdict, Witness
 from majorcert.errors import DataError, EvidenceError
+from majorcert.files.evidence import load_evidence
 from majorcert.nets.data import load
 from majorcert.nets.defender import Defender, Ensemble
 from majorcert.nets.models import ModelConfig, build
@@ -657,6 +658,41 @@ def test_scores_are_compared_with_new_ones(studio: Path, tmp_path: Path) -> None
         forged = mc.Scores(off, one=scores.one, **about)
         found = verify(mc.patchguard(forged, PATCH), [mc.MaskedScores(forged, PATCH)], **given).differences
         assert [(each.image, each.what) for each in found] == [(3, "the score of label 1 in ablation 2 (and 0 more)")]
+
+
+def test_tables_of_masks_are_compared_with_new_ones(studio: Path, tmp_path: Path) -> None:
+    torch.manual_seed(3)
+    config = ModelConfig("small", 1, N_CLASSES, width=8)
+    network: Any = build(config)
+    with torch.no_grad():
+        network[-1].weight.mul_(40)
+    names = [str(k) for k in range(N_CLASSES)]
+    about: dict[str, Any] = {"image_size": (8, 8), "channels": 1, "class_names": names, "config": config}
+    defender = mc.MaskingDefender(network, "masks:2/3", **about)
+    defender.save(tmp_path / "run")
+    images = load(str(studio / "data.npz"), "test")
+    for certify_only in (False, True):
+        store = tmp_path / f"{certify_only}.zarr"
+        defender.vote(images, store, certify_only=certify_only)
+        evidence = load_evidence(store)
+        verdict = mc.majorcert([evidence], PATCH)
+        verdict.save(tmp_path / "verdict.jsonl")
+        words = ["verify", tmp_path / "verdict.jsonl", "--evidence", store, "--sample", "all", "--device", "cpu"]
+        words += ["--images", studio / "data.npz", "--weights", tmp_path / "run"]
+        done = CliRunner().invoke(app, [str(word) for word in words])
+        assert done.exit_code == 0, done.output
+        assert "labels of masks:2/3\t" in done.stdout
+    given: dict[str, Any] = {"sample": None, "images": images, "defenders": [defender]}
+    kept: dict[str, Any] = {"masks": "masks:2/3", "image_size": (8, 8), "n_classes": N_CLASSES}
+    kept["provenance"] = evidence.provenance
+    entry = 4, int(np.flatnonzero(evidence.labels[4] >= 0)[1])
+    labels = changed(evidence.labels, entry, (evidence.labels[entry] + 1) % N_CLASSES)
+    forged = mc.MaskPairs(labels, **kept, distance=evidence.distance)
+    (found,) = verify(mc.majorcert([forged], PATCH), [forged], **given).differences
+    assert (found.image, found.what) == (4, "the label under masks 0 and 1")
+    solid = mc.MaskPairs(evidence.labels, **kept, distance=changed(evidence.distance, (5, 2), 0.9))
+    (found,) = verify(mc.majorcert([solid], PATCH), [solid], **given).differences
+    assert (found.image, found.what) == (5, "the distance of mask 2")
 
 
 def test_chunks_that_changed_places_are_caught_by_voting_anew_alone(studio: Path, tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ from typing import Any, Protocol
 from majorcert.audit.check import Check, Difference
 from majorcert.audit.kinds import ballots_of, kind_of
 from majorcert.core.reach import Evidence
-from majorcert.errors import EvidenceError
 
 FLOAT32_MOVES = 2e-5
 """How far scores may move if both votes were computed in float32.
@@ -23,6 +22,8 @@ BFLOAT16_MOVES = 0.01, 0.07
 """The same for bfloat16 on the same kind of device (0.0092 was measured), and otherwise (0.063 was)."""
 HALF_STEP = 2**-12
 """How far a score up to 1 may be from the half float that it is kept as."""
+UNSEEN = -1
+"""A pair of masks that nobody looked at."""
 RECENT = ("network_sha256",)
 """What older evidence does not say."""
 
@@ -44,7 +45,7 @@ class Pictures(Protocol):
 
 
 class Network(Protocol):
-    """A defender: what it is, and its scores."""
+    """A defender; one that votes has `scores` of images as well, and one that masks their `evidence`."""
 
     @property
     def strategy(self) -> Any: ...
@@ -59,8 +60,6 @@ class Network(Protocol):
     def class_names(self) -> tuple[str, ...]: ...
 
     def facts(self) -> Mapping[str, Any]: ...
-
-    def scores(self, images: Any) -> Any: ...
 
 
 @dataclass(frozen=True)
@@ -130,7 +129,7 @@ def rounding(network: Network, evidence: Evidence) -> float:
 
 
 def check_votes(
-    network: Network,
+    network: Any,
     evidence: Evidence,
     pictures: Pictures,
     rows: Sequence[int],
@@ -146,16 +145,42 @@ def check_votes(
     near = expected if near is None else near
     if excess is None:
         excess = min(near, expected) if expected == FLOAT32_MOVES else near
-    scores = network.scores(pictures.images[evidence.images[rows]])
-    # Scores are float32, and were compared with the threshold as float32.
-    edge = None if network.threshold is None else struct.unpack("f", struct.pack("f", network.threshold))[0]
-    if kind_of(evidence.provenance) == "ballots":
-        check, n_changed = check_ballots(evidence, rows, scores, edge, near, excess)
-    elif kind_of(evidence.provenance) == "scores":
-        check, n_changed = check_points(evidence, rows, scores, near), 0
+    kind, shown = kind_of(evidence.provenance), pictures.images[evidence.images[rows]]
+    if kind == "mask-pairs":
+        check, n_changed = check_pairs(evidence, rows, network.evidence(shown), near, excess)
+    elif kind == "scores":
+        check, n_changed = check_points(evidence, rows, network.scores(shown), near), 0
     else:
-        raise EvidenceError(f"what networks say is not asked anew for {kind_of(evidence.provenance)}; leave them out")
+        # Scores are float32, and were compared with the threshold as float32.
+        edge = None if network.threshold is None else struct.unpack("f", struct.pack("f", network.threshold))[0]
+        check, n_changed = check_ballots(evidence, rows, network.scores(shown), edge, near, excess)
     return check, Allowed(str(evidence.provenance["strategy"]), near, excess, n_changed, check.n)
+
+
+def check_pairs(evidence: Any, rows: Sequence[int], anew: Any, near: float, excess: float) -> tuple[Check, int]:
+    """Compare recorded labels under pairs of masks with a new table; also how many differ by rounding alone.
+
+    That is so in a row or column of the table that has a score within `near` of a change. What nobody looked at claims
+    nothing. A recorded distance may be larger than the new one by no more than `excess` and the rounding of halves.
+    """
+    differences, n_changed, n = [], 0, 0
+    for place, row in enumerate(rows):
+        far, wrong = anew.distance[place].tolist(), list[tuple[str, Any, Any]]()
+        pairs = [(i, j) for i in range(len(far)) for j in range(i, len(far))]
+        for (i, j), was, now in zip(pairs, evidence.labels[row].tolist(), anew.labels[place].tolist(), strict=True):
+            n += 1
+            if was in (now, UNSEEN):
+                continue
+            n_changed += (rounded := min(far[i], far[j]) <= near)
+            wrong += [] if rounded else [(f"the label under masks {i} and {j}", now, was)]
+        for i, claimed in enumerate([] if evidence.distance is None else evidence.distance[row].tolist()):
+            if claimed > (most := far[i] * (1 + 2 * HALF_STEP) + excess + HALF_STEP):
+                wrong.append((f"the distance of mask {i}", f"at most {most:.4g}", claimed))
+        if wrong:
+            what, expected, found = wrong[0]
+            more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
+            differences.append(Difference(what + more, expected, found, image=int(evidence.images[row])))
+    return Check(f"labels of {evidence.provenance['strategy']}", n, tuple(differences)), n_changed
 
 
 def check_points(evidence: Any, rows: Sequence[int], scores: Any, near: float) -> Check:
