@@ -204,6 +204,21 @@ def test_evidence_of_images_without_a_label_is_refused(folder: Path) -> None:
         compute(CaseStudy.read(folder))
 
 
+def test_rows_of_two_promises_stand_beside_each_other(folder: Path) -> None:
+    study = CaseStudy.read(folder)
+    results = compute(study)
+    before = [path.read_bytes() for path in draw(results, folder / "figures")]
+    recovery = [row for row in results["rows"] if (row["recipe"], row["method"]) == ("best", "majorcert-exact")]
+    detection = [{**row, "promise": "detection", "certified": 99.25, "alerts": 3.5} for row in recovery]
+    mean = next(each for each in results["means"] if (each["recipe"], each["method"]) == ("best", "majorcert-exact"))
+    results["rows"] += detection
+    results["means"].append({**mean, "promise": "detection", "certified": 99.25})
+    (line,) = [line for line in study_text(study, results).splitlines() if "detection; alerts" in line]
+    assert line.split()[:3] == ["majorcert-exact", *SPECS[:2]]
+    assert (line.count("99.25"), line.count("3.50")) == (3, 2)
+    assert [path.read_bytes() for path in draw(results, folder / "figures")] == before
+
+
 def part_of(defenders: list[mc.Ballots], images: np.ndarray, folder: Path) -> Path:
     """A case study of some of the images, with the true labels of all."""
     stores = [f"best/{str(ballots.strategy).replace(':', '-')}.zarr" for ballots in defenders]

@@ -11,7 +11,8 @@ import typer
 from typer.testing import CliRunner
 
 import majorcert as mc
-from majorcert.commands.table import figures, table
+from majorcert.commands.figures import figures
+from majorcert.commands.table import table
 from majorcert.reports.study.figures import by_size, draw, scatter, unsafe
 from majorcert.reports.study.plot import Plot
 from majorcert.reports.study.results import write

@@ -52,10 +52,12 @@ def study_text(study: CaseStudy, results: Results) -> str:
 def _ours(results: Results, recipe: str) -> Iterable[list[str]]:
     for mean in results["means"]:
         if mean["recipe"] == recipe:
-            same = ("recipe", "method", "evidence")
+            same = ("recipe", "method", "promise", "evidence")
             rows = [row for row in results["rows"] if all(row[key] == mean[key] for key in same)]
             cells = [f"{row[kind]:.2f}" for row in (*rows, mean) for kind in ("clean", "certified")]
-            yield [f"{mean['method']} {_who(mean, results)}", *cells]
+            alerts = ", ".join(f"{row['alerts']:.2f}" for row in rows if "alerts" in row)
+            promise = f" (detection; alerts on clean images: {alerts})" if alerts else ""
+            yield [f"{mean['method']} {_who(mean, results)}{promise}", *cells]
     as_reported = [item["certified"] for item in results["reference"] if item["recipe"] == recipe]
     yield ["  as the released code reports it", *(text for value in as_reported for text in ("", f"{value:.2f}"))]
     masked = [item for item in results["masked"] if item["recipe"] == recipe]
@@ -66,9 +68,8 @@ def _ours(results: Results, recipe: str) -> Iterable[list[str]]:
 
 def _who(row: Mapping[str, Any], results: Results) -> str:
     """The strategies of a row, and the store where a recipe has several of one strategy."""
-    alike = [
-        other for other in results["means"] if all(other[key] == row[key] for key in ("recipe", "method", "defenders"))
-    ]
+    same = ("recipe", "method", "promise", "defenders")
+    alike = [other for other in results["means"] if all(other[key] == row[key] for key in same)]
     if len(alike) > 1:
         return cleaned(Path(row["evidence"][0]).stem)
     counts = Counter(row["defenders"])

@@ -45,7 +45,7 @@ def scatter(results: Results) -> str:
     """Clean against certified accuracy: every technique on every strategy, with the paper's own case study."""
     drawing = Drawing(920, 500, "Clean and certified accuracy of each technique")
     for i, patch in enumerate(reversed(_patches(results["rows"]))):
-        ours = [row for row in results["rows"] if row["patch"] == patch and row["method"] in TECHNIQUES]
+        ours = [row for row in _recovery(results) if row["patch"] == patch and row["method"] in TECHNIQUES]
         theirs = [row for row in TABLE_1 if patch in row.accuracy and not row.quoted]
         points = [(row["clean"], row["certified"]) for row in ours] + [row.accuracy[patch] for row in theirs]
         x_range, y_range = (_range([point[axis] for point in points]) for axis in (0, 1))
@@ -126,7 +126,7 @@ def unsafe(results: Results) -> str:
 def _shares(results: Results, item: dict[str, Any]) -> npt.NDArray[np.float64]:
     """(placement rows, placement columns) the unsafe among the correctly predicted images."""
     key = (item["recipe"], item["patch"], "majorcert-exact")
-    clean = next(r for r in results["rows"] if (r["recipe"], r["patch"], r["method"]) == key)
+    clean = next(r for r in _recovery(results) if (r["recipe"], r["patch"], r["method"]) == key)
     n_correct = max(1, round(clean["clean"] * clean["n"] / 100))
     return np.asarray(item["images"], dtype=np.float64) / n_correct
 
@@ -191,6 +191,11 @@ def _told(drawing: Drawing, results: Results) -> Drawing:
             drawing.text(30, drawing.height + 4, f"recipe {recipe}: {part} alone", size=11, colour=SOFT)
             drawing.height += 20
     return drawing
+
+
+def _recovery(results: Results) -> list[dict[str, Any]]:
+    """The rows that promise that the label stays; rows of before there were promises are such."""
+    return [row for row in results["rows"] if row.get("promise", "recovery") == "recovery"]
 
 
 def _patches(items: list[dict[str, Any]]) -> list[str]:

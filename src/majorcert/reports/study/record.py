@@ -60,7 +60,7 @@ def _accuracies(folder: Path) -> dict[str, dict[str, Any]]:
         for row in committed(folder)["rows"]:
             recipe, patch = str(row["recipe"]), str(row["patch"])
             clean, certified = share(row["clean"], 100), share(row["certified"], 100)
-            if row["method"] == MAIN_METHOD:
+            if row["method"] == MAIN_METHOD and row.get("promise", "recovery") == "recovery":
                 found.setdefault(recipe, {"clean": clean, "certified": {}})["certified"][patch] = certified
     except (KeyError, TypeError, ValueError) as error:
         raise StoreError(

@@ -171,12 +171,13 @@ def _row(
 
 
 def _means(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Mean clean and certified accuracy over the patches of the table, for each method among the rows."""
+    """Mean clean and certified accuracy over the patches of the table, for each method and promise among the rows."""
     means = []
-    for method in dict.fromkeys(row["method"] for row in rows):
-        some = [row for row in rows if row["method"] == method]
+    for kind in dict.fromkeys((row["method"], row["promise"]) for row in rows):
+        some = [row for row in rows if (row["method"], row["promise"]) == kind]
         mean = {key: round(sum(row[key] for row in some) / len(some), 3) for key in ("clean", "certified")}
-        means.append({**{key: some[0][key] for key in ("recipe", "method", "defenders", "evidence")}, **mean})
+        shared = ("recipe", "method", "promise", "defenders", "evidence")
+        means.append({**{key: some[0][key] for key in shared}, **mean})
     return means
 
 
