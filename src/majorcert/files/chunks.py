@@ -4,11 +4,9 @@ A compressed chunk says itself how much it holds, and decoding takes that much m
 codecs; links may lead elsewhere. So nothing is decoded but what majorcert itself would have written.
 """
 
-import hashlib
-import json
 import os
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 from os import PathLike
 from pathlib import Path
@@ -17,10 +15,6 @@ from typing import Any
 from majorcert.errors import StoreError
 from majorcert.files.untrusted import plain_size, read_json, reason
 
-FORMAT = "majorcert-evidence"
-VERSION = 1
-SEAL = "seal"
-"""The attribute that says which arrays there are, and the SHA-256 of that and of the other attributes."""
 MAX_CHUNKS = 2**17
 """Files in one array; a store that declares more is refused before they are listed."""
 MAX_CHUNK_BYTES = 2**30
@@ -29,39 +23,6 @@ CODECS = (["bytes", "zstd", "crc32c"], ["transpose", "bytes", "zstd", "crc32c"])
 PART, PART_SECONDS = ".partial", 3600
 """How Zarr calls a chunk while it is being written, and how long one may be before it counts as left behind."""
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
-
-
-def plain(facts: Any) -> Any:
-    """What JSON values are after they were written and read."""
-    return json.loads(json.dumps(facts, allow_nan=False))
-
-
-def digest(facts: Any) -> str:
-    """SHA-256 of JSON values, the same before they are written and after they are read."""
-    return hashlib.sha256(json.dumps(plain(facts), sort_keys=True, separators=(",", ":")).encode()).hexdigest()
-
-
-def layout(name: str, shape: tuple[int, ...], dtype: Any, chunks: tuple[int, ...], codecs: Iterable[Any]) -> str:
-    """The fingerprint of how an array is laid out, which is kept beside it."""
-    order = [list(codec.order) for codec in codecs if type(codec).__name__ == "TransposeCodec"]
-    return digest([name, shape, str(dtype), chunks, order])
-
-
-def seal_of(attributes: Mapping[str, Any], arrays: Sequence[str]) -> dict[str, Any]:
-    """What tells attributes and arrays that were changed by accident; it is no signature, anyone can make it."""
-    names = sorted(arrays)
-    return {"arrays": names, "sha256": digest([dict(attributes), names])}
-
-
-def sealed(attributes: Mapping[str, Any], arrays: Sequence[str]) -> dict[str, Any]:
-    """The attributes of a store of these arrays, with its format and its seal."""
-    described = {**attributes, "format": FORMAT, "version": VERSION}
-    return {**described, SEAL: seal_of(described, arrays)}
-
-
-def unsealed(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """The attributes that were given, without those that `sealed` adds."""
-    return {key: value for key, value in attributes.items() if key not in ("format", "version", SEAL)}
 
 
 def made_at(path: str | PathLike[str]) -> tuple[int, int] | None:

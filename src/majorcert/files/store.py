@@ -18,23 +18,9 @@ import numpy.typing as npt
 
 from majorcert.errors import StoreError
 from majorcert.files.atomic import found_again, replacing
-from majorcert.files.chunks import (
-    FORMAT,
-    MAX_CHUNK_BYTES,
-    MAX_CHUNKS,
-    SEAL,
-    VERSION,
-    check_chunks,
-    check_codecs,
-    check_folder,
-    layout,
-    made_at,
-    plain,
-    seal_of,
-    sealed,
-    unsealed,
-)
+from majorcert.files.chunks import MAX_CHUNK_BYTES, MAX_CHUNKS, check_chunks, check_codecs, check_folder, made_at
 from majorcert.files.kinds import BALLOTS, KINDS, Array, Arrays, Kind, kind_named
+from majorcert.files.seal import FORMAT, SEAL, VERSION, fingerprint, plain, seal_of, sealed, unsealed
 from majorcert.files.untrusted import check_room, cleaned, reason
 
 UNWRITTEN = -2
@@ -105,7 +91,7 @@ class Store:
                     fill_value=UNWRITTEN if np.dtype(dtype).kind == "i" else np.nan,
                     filters=filters,
                     compressors=[ZstdCodec(level=packing.level), Crc32cCodec()],
-                    attributes={"sha256": layout(name, shape, np.dtype(dtype), chunks, filters)},
+                    attributes={"sha256": fingerprint(name, shape, np.dtype(dtype), chunks, filters)},
                     config={"write_empty_chunks": True},
                 )
         return cls(str(path), group, _kind_of(path, attributes))
@@ -202,7 +188,7 @@ class Store:
         with explained(self.path, "read"):
             check_codecs(self.path, name, array)
             empty = array.fill_value == UNWRITTEN if array.dtype.kind == "i" else np.isnan(array.fill_value)
-            expected = layout(name, array.shape, array.dtype, array.chunks, array.metadata.codecs)
+            expected = fingerprint(name, array.shape, array.dtype, array.chunks, array.metadata.codecs)
             if not empty or array.attrs.get("sha256", expected) != expected:
                 raise StoreError(f"{self.path}: damaged, {name!r} is not laid out as it was when it was made")
         return array

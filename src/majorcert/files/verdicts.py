@@ -15,7 +15,7 @@ from majorcert.core.threat import Bools, Patch
 from majorcert.core.verdict import Verdict, Witness
 from majorcert.errors import MajorcertError, StoreError
 from majorcert.files.atomic import replacing
-from majorcert.files.chunks import plain
+from majorcert.files.seal import plain
 from majorcert.files.untrusted import check_room, decoded, plain_size, reason
 
 MAX_CELLS = 2**32

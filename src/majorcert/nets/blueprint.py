@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from majorcert.core.records import checked_size
 from majorcert.core.threat import ImageSize
 from majorcert.errors import MajorcertError, ModelError
-from majorcert.files.chunks import digest
+from majorcert.files.seal import digest
 from majorcert.files.untrusted import read_bytes, read_json, reason, typed
 from majorcert.nets.checkpoint import write_json, write_tensors
 from majorcert.nets.folders import DEFENDER, WEIGHTS, make_folder
