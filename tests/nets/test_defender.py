@@ -289,6 +289,70 @@ def test_ensembles_of_nothing_or_of_different_kinds_are_refused(tmp_path: Path) 
         Ensemble.load("nowhere")
 
 
+@pytest.mark.parametrize(
+    ("build_it", "error", "message"),
+    [
+        (lambda: Defender(_mean, "columns:3", image_size=32), mc.StrategyError, r"\(height, width\).*got 32"),  # type: ignore[arg-type]
+        (lambda: Defender(_mean, "columns:3", threshold=30, image_size=SIZE), mc.BallotsError, "got 30; .* it is 0.3"),
+        (lambda: Ensemble([nn.Linear(3, 4)]), ModelError, r"list of defenders, got Linear; .*mc.Defender\(network"),  # type: ignore[list-item]
+        (lambda: Defender(_softmax, "columns:3", image_size=SIZE), ModelError, "probabilities.* should return logits"),
+        (lambda: Defender(_nan, "columns:3", image_size=SIZE), ModelError, "not finite"),
+    ],
+    ids=["one number for the size", "percent", "a network for a defender", "softmax", "not a number"],
+)
+def test_common_mistakes_are_told_in_the_users_words(
+    build_it: Callable[[], Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        build_it()
+
+
+def _mean(views: torch.Tensor) -> torch.Tensor:
+    return 5 * views.mean(dim=(2, 3))
+
+
+def _softmax(views: torch.Tensor) -> torch.Tensor:
+    return _mean(views).softmax(dim=1)
+
+
+def _nan(views: torch.Tensor) -> torch.Tensor:
+    return _mean(views) * float("nan")
+
+
+def test_vote_once_and_ask_many_questions() -> None:
+    passes: list[int] = []
+
+    def network(views: torch.Tensor) -> torch.Tensor:
+        passes.append(len(views))
+        return _mean(views)
+
+    ensemble = Ensemble([Defender(network, spec, "crop", 0.3, image_size=SIZE) for spec in ("columns:3", "rows:3")])
+    images = pictures()
+    evidence = ensemble.evidence(images)
+    passes.clear()
+    verdicts = [mc.certify(evidence, patch) for patch in (1, (1, 2), "2x1")]
+    largest = mc.largest_patch(evidence)
+    assert not passes
+    np.testing.assert_array_equal(verdicts[0].predicted, ensemble.predict(images))
+    np.testing.assert_array_equal(verdicts[0].certified, ensemble.certify(images, mc.Patch(1)).certified)
+    np.testing.assert_array_equal(largest, ensemble.largest_patch(images))
+
+
+def test_defenders_move_to_another_device(tmp_path: Path) -> None:
+    first = defender(precision="bfloat16")
+    moved = first.to("cpu")
+    assert moved.voter is not first.voter
+    assert moved.voter.scorer.precision == "bfloat16"
+    np.testing.assert_array_equal(moved.ballots(pictures()).labels, first.ballots(pictures()).labels)
+    first.save(tmp_path / "d", half=True)
+    loaded = Defender.load(tmp_path / "d")
+    assert loaded.to("cpu").fingerprints() == loaded.fingerprints()
+    ensemble = Ensemble(three())
+    np.testing.assert_array_equal(ensemble.to("cpu").predict(pictures()), ensemble.predict(pictures()))
+    with pytest.raises(ModelError, match="no device 'gpu'"):
+        ensemble.to("gpu")
+
+
 def test_members_of_the_same_strategy_have_folders_of_their_own() -> None:
     strategies = [mc.Columns(19, stride=5), mc.Rows(4), mc.Rows(4), mc.Rows(4)]
     assert member_names(strategies) == ["columns-19-5", "rows-4", "rows-4-no2", "rows-4-no3"]

@@ -45,53 +45,35 @@ def train(
 
     Example: majorcert train digits --strategy rows:3 --strategy columns:3 --strategy blocks:4 --out runs
     """
-    from majorcert.nets.data import load
-    from majorcert.nets.device import usable_device
-    from majorcert.nets.ensemble_file import member_names, write_members
-    from majorcert.nets.folders import check_free
+    from majorcert.nets.data import load_to_train
+    from majorcert.nets.hiding import Hiding
     from majorcert.nets.images import parse_size
-    from majorcert.nets.recipes import adapted, recipe_for, strategies_of
-    from majorcert.nets.recipes import recipe as named
     from majorcert.nets.train import Progress
-    from majorcert.nets.train import train as fit
+    from majorcert.nets.verbs import train as fit
 
-    place = usable_device(device)
-    reading: dict[str, Any] = {
-        "split": split,
-        "image_size": None if size is None else parse_size(size),
-        "skip_bad": skip_bad,
-    }
-    images = load(data, data_dir=data_dir, seed=split_seed, **reading)
+    part: Any = split
+    reading: dict[str, Any] = {"image_size": None if size is None else parse_size(size), "skip_bad": skip_bad}
+    images, validation = load_to_train(data, part, data_dir=data_dir, seed=split_seed, **reading)
     for skipped in images.skipped:
         remark(f"skipped: {skipped}")
-    given = {"epochs": epochs, "batch_size": batch_size, "lr": lr, "threshold": threshold, "seed": seed}
-    chosen = recipe or recipe_for(strategy or [], images.image_size)
-    configs = [
-        adapted(named(chosen, spec, images.channels, images.n_classes), images.channels, view, width, model, **given)
-        for spec in strategy or strategies_of(chosen)
-    ]
-    names = member_names([config.strategy for config in configs]) if len(configs) > 1 else ["."]
-    if not resume:
-        for folder in (out, *(out / name for name in names)):
-            check_free(folder)
     if split == "test":
         remark("these are the test images: what the networks reach on them afterwards will say nothing")
-    for name, config in zip(names, configs, strict=True):
-        with bar(f"training {config.strategy}") as shown:
+    given: dict[str, Any] = {"epochs": epochs, "batch_size": batch_size, "lr": lr, "threshold": threshold, "seed": seed}
+    kind: dict[str, Any] = {"strategies": strategy, "recipe": recipe, "view": view, "width": width, "model": model}
+    how: dict[str, Any] = {"device": device, "compiled": compiled, "checkpoint_every": checkpoint_every}
+    with bar("training") as shown:
 
-            def show(at: Progress) -> None:
-                done = at.epoch * at.n_steps + at.step
-                text = f"loss {at.loss:.3f}  accuracy {at.accuracy:.3f}  {at.images_per_second:,.0f} images/s"
-                shown.show(done, at.n_epochs * at.n_steps, text)
+        def show(cut: Hiding, at: Progress) -> None:
+            done = at.epoch * at.n_steps + at.step
+            text = f"{cut}  loss {at.loss:.3f}  accuracy {at.accuracy:.3f}  {at.images_per_second:,.0f} images/s"
+            shown.show(done, at.n_epochs * at.n_steps, text)
 
-            options: dict[str, Any] = {"compile": compiled, "checkpoint_every": checkpoint_every, "progress": show}
-            result = fit(config, images, out / name, place, resume=resume, **options)
+        results = fit(images, out, validation=validation, resume=resume, progress=show, **kind, **given, **how)
+    for result in results:
         if not result.finished:
             again = "" if resume else " with --resume"
             remark(f"stopped after {result.epochs} epochs; the same command{again} continues")
             raise typer.Exit(INTERRUPTED)
-        remark(f"trained {config.strategy}: {out / name}")
-    if len(names) > 1:
-        write_members(out, names)
+        remark(f"trained: {result.run_dir}")
     if json:
-        say_json({"runs": [str(out / name) for name in names], "epochs": [config.epochs for config in configs]})
+        say_json({"runs": [str(one.run_dir) for one in results], "epochs": [one.epochs for one in results]})

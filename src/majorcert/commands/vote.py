@@ -42,42 +42,28 @@ def vote(
 
     Example: majorcert vote runs digits --split test
     """
-    from majorcert.nets.data import load
-    from majorcert.nets.defender import load_defender
     from majorcert.nets.device import place_among
-    from majorcert.nets.stores import keep_truth, store_of, voting_folders
-    from majorcert.nets.vote import Progress
+    from majorcert.nets.member import Member
+    from majorcert.nets.shards import Progress
+    from majorcert.nets.verbs import vote as record
 
-    rank, size = place_among()
-    place = {"rank": rank, "world_size": size, "scores": scores, "certify_only": certify_only}
     how: dict[str, Any] = {"device": device, "precision": precision, "batch_size": batch_size, "compiled": compiled}
-    stores = []
-    for folder in voting_folders(run, out):
-        defender = load_defender(folder, **how)
-        kind: dict[str, Any] = {"split": split, "image_size": defender.image_size, "channels": defender.channels}
-        whole = load(data, data_dir=data_dir, seed=split_seed, skip_bad=skip_bad, **kind)
-        for skipped in whole.skipped:
-            remark(f"skipped: {skipped}")
-        images = whole if limit is None else whole.drawn(limit, seed)
-        if len(images) < len(whole):
-            remark(f"{len(images)} of {len(whole)} images, by lot (--seed {seed}), spread over the classes")
-        store = store_of(folder, images, out)
-        with bar(f"voting {defender.strategy}") as shown:
+    which: dict[str, Any] = {"split": split, "limit": limit, "seed": seed, "split_seed": split_seed}
+    reading: dict[str, Any] = {"data_dir": data_dir, "skip_bad": skip_bad}
+    kept: dict[str, Any] = {"out": out, "scores": scores, "certify_only": certify_only, "chunk": chunk}
+    with bar("voting") as shown:
 
-            def show(at: Progress) -> None:
-                shown.show(at.done, at.total, f"{at.views_per_second:,.0f} views/s")
+        def show(defender: Member, at: Progress) -> None:
+            shown.show(at.done, at.total, f"{defender.strategy}  {at.views_per_second:,.0f} views/s")
 
-            try:
-                defender.vote(images, store, chunk=chunk, progress=show, **place)
-            except KeyboardInterrupt:
-                remark(f"stopped; what {store} has is kept, and the same command goes on")
-                raise typer.Exit(INTERRUPTED) from None
-        if rank == 0:
-            keep_truth(whole, images, store, folder)
-        remark(f"voted: {store}")
-        stores.append(store)
-        if rank == 0 and not Store.open(store).missing():
+        try:
+            stores = record(run, data, progress=show, told=remark, **which, **kept, **how, **reading)
+        except KeyboardInterrupt:
+            remark("stopped; the chunks that are written are kept, and the same command goes on")
+            raise typer.Exit(INTERRUPTED) from None
+    for store in stores:
+        if place_among()[0] == 0 and not Store.open(store).missing():
             evidence = load_evidence(store)
-            tell_abstentions(abstentions([str(defender.strategy)], [evidence]), len(evidence))
+            tell_abstentions(abstentions([str(evidence.provenance.get("strategy"))], [evidence]), len(evidence))
     if json:
         say_json({"evidence": stores})

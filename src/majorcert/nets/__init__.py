@@ -1,1 +1,11 @@
 """The network half: views, models, data, training, voting. The only torch code, and not trusted by the certificates."""
+
+try:
+    import safetensors
+    import torch
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        f"networks need {error.name}, which is not installed; pip install 'majorcert[nets]' brings it", name=error.name
+    ) from None
+
+__all__ = ["safetensors", "torch"]

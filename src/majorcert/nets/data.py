@@ -3,7 +3,7 @@
 import hashlib
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -84,6 +84,17 @@ class Dataset:
             split_size=self.split_size or len(self),
         )
 
+    def parted(self, seed: int = 0) -> "tuple[Dataset, Dataset | None]":
+        """Four fifths of the images to train on, and one fifth, by lot, to choose by; None if that is no image."""
+        n_val = len(self) // 5
+        order = torch.from_numpy(shuffled(len(self), seed))
+
+        def part(name: str, numbers: Tensor) -> Dataset:
+            # Within a split the images keep the order of the source.
+            return replace(self.subset(numbers.sort().values), split=name, numbers=None, split_size=None)
+
+        return part("train", order[n_val:]), part("val", order[:n_val]) if n_val else None
+
     def drawn(self, n: int, seed: int = 0) -> "Dataset":
         """So many images by lot, as evenly over the classes as can be, in the order of the split; at most all."""
         order = shuffled(len(self), seed)
@@ -136,8 +147,20 @@ def load(
     whole = Dataset(torch.from_numpy(part.images), labels, part.class_names, path.name, split, part.skipped)
     if split in ("test", "trainval"):
         return whole
-    n_val = len(whole) // 5
-    order = torch.from_numpy(shuffled(len(whole), seed))
-    # Within a split the images keep the order of the source.
-    part_of = whole.subset((order[:n_val] if split == "val" else order[n_val:]).sort().values)
-    return replace(part_of, numbers=None, split_size=None)
+    train, val = whole.parted(seed)
+    if split == "train":
+        return train
+    if val is None:
+        raise DataError(f"{spec}: there are no images in the val split, a fifth of {len(whole)}")
+    return val
+
+
+def load_to_train(spec: str, split: Split, *, seed: int = 0, **options: Any) -> tuple[Dataset, Dataset | None]:
+    """The images of a split to train on, and those of "val" to choose by, if they are not among them.
+
+    Args:
+        options: as for `load`.
+    """
+    if split != "train":
+        return load(spec, split, seed=seed, **options), None
+    return load(spec, "trainval", seed=seed, **options).parted(seed)

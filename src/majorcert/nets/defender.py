@@ -4,6 +4,7 @@ What `predict` returns is the label that `certify` is about: the core derives bo
 """
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from majorcert.core.largest import largest_patch
 from majorcert.core.majority import ReachKind, majorcert
 from majorcert.core.plurality import Ints, plurality_of_labels
 from majorcert.core.reach import Evidence
+from majorcert.core.records import checked_size, filled
 from majorcert.core.regions import Strategy
 from majorcert.core.regions import strategy as read_strategy
 from majorcert.core.threat import ImageSize, Patch
@@ -44,12 +46,30 @@ class Defender(Member):
 
     >>> defender = Defender(network, "columns:4", "crop", 0.3, image_size=(32, 32))
     >>> defender.certify(images, Patch(5)).certified
+
+    Args:
+        model: any callable from views to logits that looks at each view alone; a torch module is copied and put in
+            eval mode.
+        strategy: how views are cut, as an object or as a spec: "rows:4", "columns:19/5", "blocks:12".
+        view: "crop", the visible window with two channels that say where it was, or "canvas", the whole image with
+            hidden pixels 0 and its complement.
+        threshold: a score, from 0 to 1, at or over which a view votes for a label; None: for its top label alone.
+        image_size: (height, width) of the images.
+        channels: 3 for colour images, 1 for grey ones.
+        class_names: one for each logit; by default "0", "1", ...
+        config: what the model was built from, if it is one of this package; with it the defender can be saved.
+        training: what is recorded with it of how it was trained.
+        device: "cpu", "cuda", "cuda:1", or "auto" for CUDA where there is any.
+        precision: "float32" or "bfloat16"; by default bfloat16 on CUDA and float32 elsewhere.
+        batch_size: views in one pass on a GPU; by default as many as suit it.
+        compiled: compile the network first.
     """
 
     model: Network
     voter: Voter
     class_names: tuple[str, ...]
     blueprint: Blueprint | None
+    how: Mapping[str, Any]
 
     def __init__(
         self,
@@ -68,25 +88,15 @@ class Defender(Member):
         batch_size: int | None = None,
         compiled: bool = False,
     ) -> None:
-        voter = Voter.of(
-            model,
-            read_strategy(strategy) if isinstance(strategy, str) else strategy,
-            view,
-            threshold,
-            image_size=(int(image_size[0]), int(image_size[1])),
-            channels=channels,
-            device=device,
-            precision=precision,
-            batch_size=batch_size,
-            compiled=compiled,
-            config=config,
-        )
-        names = checked_names(class_names, voter.n_classes)
-        blueprint = None
+        size = checked_size(image_size)
+        cut = read_strategy(strategy) if isinstance(strategy, str) else strategy
+        how: dict[str, Any] = {"precision": precision, "batch_size": batch_size, "compiled": compiled}
+        about: dict[str, Any] = {"image_size": size, "channels": channels, "config": config, "device": device}
+        voter = Voter.of(model, cut, view, threshold, **about, **how)
+        names, blueprint = checked_names(class_names, voter.n_classes), None
         if config is not None:
-            facts = (voter.cutter.strategy, view, threshold, voter.cutter.image_size, channels, names, config)
-            blueprint = Blueprint(*facts, training=dict(training or {}))
-        self.__dict__.update(model=model, voter=voter, class_names=names, blueprint=blueprint)
+            blueprint = Blueprint(cut, view, threshold, size, channels, names, config, training=dict(training or {}))
+        filled(self, model=model, voter=voter, class_names=names, blueprint=blueprint, how=how)
 
     def __repr__(self) -> str:
         height, width = self.image_size
@@ -112,6 +122,13 @@ class Defender(Member):
     def channels(self) -> int:
         return self.voter.channels
 
+    def to(self, device: torch.device | str) -> "Defender":
+        """The same on another device; a precision and a batch size that were not asked for suit that device."""
+        about: dict[str, Any] = {"image_size": self.image_size, "channels": self.channels, "device": device, **self.how}
+        config = None if self.blueprint is None else self.blueprint.model
+        voter = Voter.of(self.model, self.strategy, self.view, self.threshold, config=config, **about)
+        return filled(copy(self), voter=voter)
+
     def facts(self) -> dict[str, Any]:
         """What evidence says of this defender, as plain JSON."""
         return {
@@ -128,7 +145,10 @@ class Defender(Member):
         return self._cast(self._tensor(images), "scores")[0]
 
     def ballots(self, images: Images) -> Ballots:
-        """What every view of the images votes for: the evidence that `predict` and `certify` use."""
+        """What every view of the images votes for: the evidence that `predict` and `certify` use.
+
+        Vote once, and ask `mc.certify`, `mc.largest_patch` and `mc.detect` as often as you like.
+        """
         tensor = self._tensor(images)
         labels, distance = self._cast(tensor, "labels", "distance")
         return Ballots(
@@ -191,30 +211,43 @@ class Defender(Member):
             channels=blueprint.channels,
             class_names=blueprint.class_names,
             config=blueprint.model,
-            training=blueprint.training,
             device=device,
             precision=precision,
             batch_size=batch_size,
             compiled=compiled,
         )
-        defender.__dict__["weights_sha256"] = blueprint.weights_sha256
-        return defender
+        # With the fingerprint of the file, whatever type the weights are stored in.
+        return filled(defender, blueprint=blueprint)
 
 
 @dataclass(frozen=True, init=False, eq=False)
 class Ensemble:
-    """Several defenders of the same images and classes; its label is the plurality of their labels."""
+    """Several defenders of the same images and classes; its label is the plurality of their labels.
+
+    >>> evidence = Ensemble.load("cifar10").evidence(images)            # vote once
+    >>> mc.certify(evidence, 5), mc.certify(evidence, (3, 7)), mc.largest_patch(evidence)
+    """
 
     defenders: tuple[Member, ...]
 
     def __init__(self, defenders: Sequence[Member]) -> None:
         if not defenders:
             raise ModelError("an ensemble is a list of one or more defenders, got none")
+        for each in defenders:
+            if not isinstance(each, Member):
+                raise ModelError(
+                    f"an ensemble is a list of defenders, got {type(each).__name__}; make one of each network: "
+                    'mc.Defender(network, "columns:4", image_size=(32, 32))'
+                )
         kinds = [(each.image_size, each.channels, each.class_names) for each in defenders]
         for place, kind in enumerate(kinds[1:], start=2):
             if kind != kinds[0]:
                 raise ModelError(f"defenders 1 and {place} are for different images or classes: {kinds[0]} and {kind}")
-        object.__setattr__(self, "defenders", tuple(defenders))
+        filled(self, defenders=tuple(defenders))
+
+    def to(self, device: torch.device | str) -> "Ensemble":
+        """The same on another device."""
+        return Ensemble([defender.to(device) for defender in self.defenders])
 
     @property
     def class_names(self) -> tuple[str, ...]:

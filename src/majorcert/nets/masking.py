@@ -1,6 +1,7 @@
 """Double masking (PatchCleanser): a network that looks at an image under masks that hide any patch of a known size."""
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import torch
 from majorcert.core.largest import largest_patch
 from majorcert.core.majority import majorcert
 from majorcert.core.plurality import Ints
+from majorcert.core.records import checked_size, filled
 from majorcert.core.threat import ImageSize, Patch
 from majorcert.core.verdict import Verdict
 from majorcert.defences.masking import MaskPairs, Masks
@@ -39,6 +41,7 @@ class MaskingDefender(Member):
     masker: Masker
     class_names: tuple[str, ...]
     blueprint: Blueprint | None
+    how: Mapping[str, Any]
 
     def __init__(
         self,
@@ -50,15 +53,16 @@ class MaskingDefender(Member):
         class_names: Sequence[str] | None = None,
         config: ModelConfig | None = None,
         training: Mapping[str, Any] | None = None,
+        device: torch.device | str = "cpu",
         **how: Any,
     ) -> None:
-        """Args as for `Defender`; `how` is its device, precision, batch_size and compiled."""
-        masks, size = Masks.parse(masks) if isinstance(masks, str) else masks, (int(image_size[0]), int(image_size[1]))
-        masker = Masker.of(model, masks, image_size=size, channels=channels, config=config, **how)
+        """Args as for `Defender`; `how` is its precision, batch_size and compiled."""
+        masks, size = Masks.parse(masks) if isinstance(masks, str) else masks, checked_size(image_size)
+        masker = Masker.of(model, masks, image_size=size, channels=channels, config=config, device=device, **how)
         names, blueprint = checked_names(class_names, masker.scorer.n_classes), None
         if config is not None:
             blueprint = Blueprint(masks, "masked", None, size, channels, names, config, training=dict(training or {}))
-        self.__dict__.update(model=model, masker=masker, class_names=names, blueprint=blueprint)
+        filled(self, model=model, masker=masker, class_names=names, blueprint=blueprint, how=how)
 
     def __repr__(self) -> str:
         height, width = self.image_size
@@ -128,20 +132,11 @@ class MaskingDefender(Member):
         self._check_classes(dataset)
         vote_pairs(self.masker, dataset, path, origin=self.fingerprints(), **options)
 
-    def to(self, device: torch.device | str, **how: Any) -> "MaskingDefender":
-        """The same on another device; `how` is precision, batch_size and compiled."""
-        config, training = (self.blueprint.model, self.blueprint.training) if self.blueprint else (None, None)
-        return MaskingDefender(
-            self.model,
-            self.strategy,
-            image_size=self.image_size,
-            channels=self.channels,
-            class_names=self.class_names,
-            config=config,
-            training=training,
-            device=device,
-            **how,
-        )
+    def to(self, device: torch.device | str) -> "MaskingDefender":
+        """The same on another device; a precision and a batch size that were not asked for suit that device."""
+        about: dict[str, Any] = {"image_size": self.image_size, "channels": self.channels, "device": device}
+        config = None if self.blueprint is None else self.blueprint.model
+        return filled(copy(self), masker=Masker.of(self.model, self.strategy, config=config, **about, **self.how))
 
     @classmethod
     def load(
@@ -162,11 +157,10 @@ class MaskingDefender(Member):
             channels=known.channels,
             class_names=known.class_names,
             config=known.model,
-            training=known.training,
             device=device,
             precision=precision,
             batch_size=batch_size,
             compiled=compiled,
         )
-        defender.__dict__["weights_sha256"] = known.weights_sha256
-        return defender
+        # With the fingerprint of the file, whatever type the weights are stored in.
+        return filled(defender, blueprint=known)

@@ -2,11 +2,13 @@
 
 import hashlib
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import safetensors.torch
+import torch
 from torch import Tensor, nn
 
 from majorcert.core.plurality import Ints
@@ -28,6 +30,8 @@ class Member(ABC):
     class_names: tuple[str, ...]
     blueprint: Blueprint | None
     """what rebuilds the model; without it the defender cannot be saved"""
+    how: Mapping[str, Any]
+    """precision, batch_size and compiled, as they were asked for"""
 
     @property
     @abstractmethod
@@ -53,6 +57,10 @@ class Member(ABC):
         """
 
     @abstractmethod
+    def to(self, device: torch.device | str) -> "Member":
+        """The same on another device."""
+
+    @abstractmethod
     def facts(self) -> dict[str, Any]:
         """What evidence says of this defender, as plain JSON."""
 
@@ -67,6 +75,8 @@ class Member(ABC):
     @cached_property
     def weights_sha256(self) -> str | None:
         """Fingerprint of the weights, the same as of the file that `save` writes; None for a plain callable."""
+        if self.blueprint is not None and self.blueprint.weights_sha256:
+            return self.blueprint.weights_sha256
         if not isinstance(self.model, nn.Module):
             return None
         tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in self.model.state_dict().items()}

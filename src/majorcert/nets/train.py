@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from majorcert.core.regions import strategy as read_strategy
+from majorcert.defences.masking import Masks
 from majorcert.errors import DataError, ModelError
 from majorcert.nets.blueprint import Blueprint
 from majorcert.nets.checkpoint import Checkpoint
@@ -18,7 +19,7 @@ from majorcert.nets.config import TrainConfig
 from majorcert.nets.data import Dataset
 from majorcert.nets.interrupt import Interrupt
 from majorcert.nets.learner import Learner
-from majorcert.nets.models import build
+from majorcert.nets.models import build, n_weights
 from majorcert.nets.processes import Processes
 from majorcert.nets.run_folder import Log, held
 from majorcert.nets.suited import USUAL, suited_threshold
@@ -124,15 +125,21 @@ def train(
     return TrainResult(run_dir, finished=True, epochs=config.epochs)
 
 
-def _about(config: TrainConfig, dataset: Dataset, processes: Processes) -> dict[str, Any]:
-    """What a run is, for its checkpoint and its artifact; refuses what cannot be trained."""
+def check(config: TrainConfig, dataset: Dataset) -> None:
+    """Refuse what cannot be trained, before anything is made."""
     if dataset.labels is None or dataset.labels.min() == dataset.labels.max():
         raise DataError(f"{dataset.name}: training needs labelled images of at least two classes")
+    _blueprint(config, dataset, {})
+    n_weights(config.model)
+
+
+def _about(config: TrainConfig, dataset: Dataset, processes: Processes) -> dict[str, Any]:
+    """What a run is, for its checkpoint and its artifact."""
+    check(config, dataset)
     if min(config.batch_size, len(dataset)) % processes.size:
         raise ModelError(
             f"a batch of {config.batch_size} cannot be shared evenly by {processes.size} processes; use a multiple"
         )
-    _blueprint(config, dataset, {})
     return {
         "config": config.to_json(),
         "dataset": dataset.name,
@@ -147,7 +154,7 @@ def _blueprint(config: TrainConfig, dataset: Dataset, about: dict[str, Any]) -> 
     return Blueprint(
         strategy=config.strategy,
         view=config.view,
-        threshold=USUAL if config.threshold == "suited" else config.threshold,
+        threshold=_usual(config) if config.threshold == "suited" else config.threshold,
         image_size=dataset.image_size,
         channels=dataset.channels,
         class_names=dataset.class_names,
@@ -156,11 +163,17 @@ def _blueprint(config: TrainConfig, dataset: Dataset, about: dict[str, Any]) -> 
     )
 
 
+def _usual(config: TrainConfig) -> float | None:
+    """A threshold where none is chosen; under masks every view has one label."""
+    return None if isinstance(config.strategy, Masks) else USUAL
+
+
 def _suited(
     blueprint: Blueprint, weights: dict[str, Tensor], validation: Dataset | None, device: torch.device
 ) -> Blueprint:
     """The blueprint with a threshold that suits the validation images, if one is to be chosen and there are any."""
-    if validation is None or blueprint.training["config"]["threshold"] != "suited":
+    chosen = blueprint.training["config"]["threshold"] == "suited" and not isinstance(blueprint.strategy, Masks)
+    if validation is None or not chosen:
         return blueprint
     network = build(blueprint.model)
     network.load_state_dict(weights)
@@ -174,9 +187,9 @@ def _suited(
         config=blueprint.model,
         device=device,
     )
-    chosen = suited_threshold(voter, validation, n_views=blueprint.training["n_images"])
+    threshold = suited_threshold(voter, validation, n_views=blueprint.training["n_images"])
     by = {"dataset": validation.name, "split": validation.split, "images_sha256": validation.sha256()}
-    return replace(blueprint, threshold=chosen, training={**blueprint.training, "threshold_chosen_by": by})
+    return replace(blueprint, threshold=threshold, training={**blueprint.training, "threshold_chosen_by": by})
 
 
 def _shuffled(n_images: int, batch_size: int, seed: int, epoch: int) -> Tensor:

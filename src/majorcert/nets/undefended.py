@@ -6,6 +6,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from majorcert.core.records import filled
 from majorcert.core.regions import Columns
 from majorcert.core.threat import ImageSize
 from majorcert.errors import ModelError
@@ -69,5 +70,4 @@ def load_undefended(run: str | Path, **options: Any) -> Defender:
     }
     plain = Defender(trained.model, trained.strategy, trained.view, None, **about, **options)
     # The fingerprint of the file that it came from, whatever type the weights are stored in.
-    plain.__dict__["weights_sha256"] = trained.weights_sha256
-    return plain
+    return filled(plain, weights_sha256=trained.weights_sha256)

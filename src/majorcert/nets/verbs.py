@@ -1,0 +1,160 @@
+"""The verbs of the command line that need networks, as functions: `mc.train` and `mc.vote`."""
+
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from majorcert.nets import shards
+from majorcert.nets import train as training
+from majorcert.nets.data import Dataset, Split, load, load_to_train
+from majorcert.nets.defender import load_defender
+from majorcert.nets.device import place_among, usable_device
+from majorcert.nets.ensemble_file import member_names, write_members
+from majorcert.nets.folders import check_free
+from majorcert.nets.hiding import Hiding
+from majorcert.nets.member import Member
+from majorcert.nets.recipes import adapted, recipe_for, strategies_of
+from majorcert.nets.recipes import recipe as named
+from majorcert.nets.run_folder import held
+from majorcert.nets.stores import keep_truth, store_of, voting_folders
+
+
+def train(
+    data: str | Dataset,
+    out: str | Path,
+    *,
+    strategies: Sequence[str] | None = None,
+    recipe: str | None = None,
+    validation: Dataset | None = None,
+    split: Split = "train",
+    device: torch.device | str = "auto",
+    resume: bool = False,
+    compiled: bool = False,
+    checkpoint_every: int = 10,
+    progress: Callable[[Hiding, training.Progress], None] | None = None,
+    view: str | None = None,
+    width: int | None = None,
+    model: str | None = None,
+    **changes: Any,
+) -> list[training.TrainResult]:
+    """Train one defender for each strategy, and write them to a folder; `mc.Ensemble.load(out)` loads them.
+
+    >>> mc.train("digits", "runs", strategies=["rows:3", "columns:3", "blocks:4"], epochs=20)
+    >>> mc.Ensemble.load("runs").certify(images, 2)
+
+    Args:
+        data: "digits", "cifar10", an image folder, an .npz file, or a data set that is loaded already.
+        strategies: specs such as "columns:4" and "masks:5/3"; by default those that the recipe is for.
+        recipe: "best", "small", "paper", "digits", "masking" or "undefended"; by default as suits the size of the images.
+        validation: images that are not trained on, by which thresholds are chosen; by default the "val" of `data`.
+        split: of `data`, if that is to be loaded; "train" leaves a fifth for "val", "trainval" takes all.
+        resume: continue where an interrupted run stopped.
+        compiled: compile the networks first.
+        checkpoint_every: epochs between checkpoints.
+        progress: called now and then with the strategy and how far its run is.
+        view, width, model, changes: what of the recipe is to be otherwise; changes are fields of `TrainConfig`, such
+            as epochs, batch_size, lr, threshold and seed.
+
+    Returns:
+        What came of each run; the last one was interrupted if it is not finished.
+    """
+    if isinstance(data, str):
+        data, validation = load_to_train(data, split)
+    out = Path(out)
+    chosen = recipe or recipe_for(strategies or [], data.image_size)
+    configs = [
+        adapted(named(chosen, spec, data.channels, data.n_classes), data.channels, view, width, model, **changes)
+        for spec in strategies or strategies_of(chosen)
+    ]
+    names = member_names([config.strategy for config in configs]) if len(configs) > 1 else ["."]
+    if not resume:
+        for folder in (out, *(out / name for name in names)):
+            check_free(folder)
+    options: dict[str, Any] = {"compile": compiled, "checkpoint_every": checkpoint_every, "validation": validation}
+    for config in configs:
+        training.check(config, data)
+    results: list[training.TrainResult] = []
+    # One defender alone has the folder to itself by its own run.
+    shared = len(names) > 1 and place_among()[0] == 0
+    with held(out, resume=resume) if shared else nullcontext():
+        for name, config in zip(names, configs, strict=True):
+            tell = None if progress is None else partial(progress, config.strategy)
+            where = out / name, usable_device(device)
+            results.append(training.train(config, data, *where, resume=resume, progress=tell, **options))
+            if not results[-1].finished:
+                return results
+        if shared:
+            write_members(out, names)
+    return results
+
+
+def vote(
+    runs: str | Path | Sequence[str | Path],
+    data: str | Dataset,
+    *,
+    split: Split = "test",
+    out: str | Path | None = None,
+    limit: int | None = None,
+    seed: int = 0,
+    split_seed: int = 0,
+    scores: bool = False,
+    certify_only: bool = False,
+    chunk: int | None = None,
+    device: torch.device | str = "auto",
+    precision: Any = None,
+    batch_size: int | None = None,
+    compiled: bool = False,
+    progress: Callable[[Member, shards.Progress], None] | None = None,
+    told: Callable[[str], None] = lambda sentence: None,
+    **reading: Any,
+) -> list[str]:
+    """Record the votes of trained defenders on a data set; started again, it continues.
+
+    >>> stores = mc.vote("runs", "digits")
+    >>> mc.certify([mc.load_evidence(store) for store in stores], 2)
+
+    Args:
+        runs: folders that `train` wrote, or names of bundled ensembles.
+        data: "digits", "cifar10", an image folder, an .npz file, or a data set that is loaded already.
+        split: of `data`, if that is to be loaded.
+        out: folder or URL of the stores; by default each run's own folder.
+        limit: so many images at most, drawn by lot from `seed` and spread over the classes.
+        split_seed: draws the "val" split.
+        scores: keep the scores as well, as float16.
+        certify_only: under masks, look no further at an image that cannot be certified.
+        chunk: images in one chunk of the store.
+        device, precision, batch_size, compiled: as for `mc.Defender`.
+        progress: called after each tile with the defender and how far it is.
+        told: called with what a user should know: files that were skipped, how many images were drawn.
+        reading: how `data` is loaded, as for `majorcert.nets.data.load`.
+
+    Returns:
+        The store of each defender.
+    """
+    rank, size = place_among()
+    given = [str(run) for run in ([runs] if isinstance(runs, str | Path) else runs)]
+    how: dict[str, Any] = {"device": device, "precision": precision, "batch_size": batch_size, "compiled": compiled}
+    place = None if out is None else str(out)
+    stores = []
+    for folder in voting_folders(given, place):
+        defender = load_defender(folder, **how)
+        kind: dict[str, Any] = {"image_size": defender.image_size, "channels": defender.channels, **reading}
+        whole = load(data, split, seed=split_seed, **kind) if isinstance(data, str) else data
+        for skipped in whole.skipped:
+            told(f"skipped: {skipped}")
+        images = whole if limit is None else whole.drawn(limit, seed)
+        if len(images) < len(whole):
+            told(f"{len(images)} of {len(whole)} images, by lot (--seed {seed}), spread over the classes")
+        store = store_of(folder, images, place)
+        tell = None if progress is None else partial(progress, defender)
+        options: dict[str, Any] = {"scores": scores, "certify_only": certify_only, "chunk": chunk}
+        defender.vote(images, store, **options, progress=tell, rank=rank, world_size=size)
+        if rank == 0:
+            keep_truth(whole, images, store, folder)
+        told(f"voted: {store}")
+        stores.append(store)
+    return stores
