@@ -182,9 +182,9 @@ def test_a_witness_says_what_is_left_without_its_placement() -> None:
 
 def test_slack_is_for_one_voting_defender() -> None:
     case = drawn(("rows:1", "columns:1"), (3, 4), (1, 1), n_images=2, fragile=False)
-    with pytest.raises(mc.EvidenceError, match="slack is 0, or votes of one voting defender or pool; got 1 for 2"):
+    with pytest.raises(mc.EvidenceError, match="slack is for one voting defender or pool, got 2"):
         mc.detect(case.ballots(), 1, slack=1)
-    with pytest.raises(mc.EvidenceError, match="slack is 0"):
+    with pytest.raises(mc.EvidenceError, match=r"slack .*0.*-1"):
         mc.detect(case.ballots()[:1], 1, slack=-1)
     with pytest.raises(mc.EvidenceError, match="MaskedScores cannot say"):
         mc.detect([mc.MaskedScores(mc.Scores.of_votes(case.ballots()[0]), mc.Patch(1))], 1)

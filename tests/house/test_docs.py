@@ -11,7 +11,8 @@ from PIL import Image
 
 import majorcert as mc
 
-QUICKSTART = Path(__file__).parents[2] / "docs" / "quickstart.md"
+ROOT = Path(__file__).parents[2]
+QUICKSTART = ROOT / "docs" / "quickstart.md"
 QUICK = "--recipe digits --width 8 --epochs 2 --batch-size 8 --device cpu"
 """What is added to the training command, which is made for a GPU."""
 GIVEN = """
@@ -33,6 +34,13 @@ def photographs(folder: Path) -> None:
                 pixels = rng.integers(0, 128, size=(40, 50, 3)) + 127 * label
                 Image.fromarray(pixels.astype(np.uint8)).save(folder / "photos" / part / name / f"{k}.png")
     Image.open(folder / "photos" / "test" / "cat" / "0.png").save(folder / "cat.jpg")
+
+
+def test_links_lead_somewhere() -> None:
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    links = [(page, link) for page in pages for link in re.findall(r"\]\(([^)#:\s]+)[#)]", page.read_text("utf-8"))]
+    assert len(links) > 50
+    assert [f"{page.name}: {link}" for page, link in links if not (page.parent / link).exists()] == []
 
 
 def test_the_quickstart_works(tmp_path: Path) -> None:
