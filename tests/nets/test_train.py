@@ -555,6 +555,9 @@ def test_recipes_fit_their_data() -> None:
         ("best", PAPER_STRATEGIES, 3),
         ("small", strategies_of("small"), 3),
         ("undefended", strategies_of("undefended"), 3),
+        ("digits", ("masks:2/2",), 1),
+        ("masking", ("masks:5/3", "masks:3x7/2"), 3),
+        ("masking-best", strategies_of("masking-best"), 3),
     ]:
         for spec in specs:
             config = recipe(name, spec, channels, 10)
