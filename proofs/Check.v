@@ -53,7 +53,8 @@ Definition prepare (q : question) (cl : claim) (kinds : list kind) : plan :=
 (** ** Is the record what its kind asks for? *)
 Definition table_fits (n : N) (table : list (list label)) : bool :=
   let rows := seq 0 (length table) in
-  forallb (fun i => forallb (fun j => (entry table i j <? n) && (entry table i j =? entry table j i)) rows) rows.
+  forallb (fun i => (entry table i i <? n) && forallb (fun j => entry table i j =? entry table j i) rows &&
+                    (forallb (fun j => entry table i j <? n) rows || known_mixed n table i)) rows.
 
 Definition well (q : question) (s : survey) (d : defender) : bool :=
   match s, d with

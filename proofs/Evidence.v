@@ -46,7 +46,7 @@ Definition attacked (q : question) (p : pixel) (before after : defender) : Prop 
   match snd before, snd after with
   | Ballots ballots, Ballots ballots' => rewritten (marks_of q (fst before) p) ballots ballots'
   | Pairs weak table, Pairs _ table' =>
-      entries_rewritten (marks_of q (fst before) p) weak table table' /\ in_classes (classes q) table'
+      entries_rewritten (classes q) (marks_of q (fst before) p) weak table table' /\ in_classes (classes q) table'
   | Scores rows, Scores rows' => rescored (marks_of q (fst before) p) rows rows'
   | _, _ => False
   end.
@@ -120,7 +120,7 @@ Definition may_say_on (q : question) (d : defender) (marks : list bool) (c : lab
 Definition fitting (q : question) (d : defender) : Prop :=
   match d with
   | (Voting cuts, Ballots ballots) => length ballots = length (flat_map (regions (image q)) cuts)
-  | (DoubleMasking _ _, Pairs _ table) => symmetric table /\ in_classes (classes q) table /\ table <> []
+  | (DoubleMasking _ _, Pairs _ table) => symmetric table /\ singles_known (classes q) table /\ table <> []
   | (RobustMasking cut mask, Scores rows) => fits (image q) mask = true /\ length rows = length (regions (image q) cut)
   | _ => False
   end.
@@ -239,7 +239,7 @@ Proof.
   - apply N.eqb_eq in H. subst c. apply without_is_sound; assumption.
   - destruct Ha as [Ha Hin].
     destruct (masking_without (covered (patch q) (masks (image q) guarded stride) p) table0) as [said |] eqn:E; simpl in H.
-    + apply N.eqb_eq in H. subst c. eapply masking_without_stays; eassumption.
+    + apply N.eqb_eq in H. subst c. destruct Hf as [_ [Hknown _]]. eapply masking_without_stays; eassumption.
     + unfold masking_without, masking_may_say, first_hiding in *. destruct Ha as [Hlen _]. rewrite Hlen in E.
       destruct (find _ _); [discriminate E | reflexivity].
   - reflexivity.
@@ -388,9 +388,11 @@ Theorem all_pairs_recover : forall q guarded stride table y, asked_well q -> 0 <
   forall p after, In p (placements (image q) (patch q)) -> attacked q p (DoubleMasking guarded stride, Pairs [] table) after ->
   label_of q after = y.
 Proof.
-  intros q guarded stride table y Hq Hs Hw [Hsym [_ _]] Hlen Hall p [k r] Hp [Hk Ha]. simpl in Hk. subst k.
+  intros q guarded stride table y Hq Hs Hw [Hsym [Hknown Hne]] Hlen Hall p [k r] Hp [Hk Ha]. simpl in Hk. subst k.
   destruct r; simpl in Ha; try contradiction Ha. destruct Ha as [Ha _]. simpl.
-  eapply all_pairs_agree; [exact Hsym | exact Hall | | exact Ha].
+  assert (Hpos : (0 < length table)%nat) by (destruct table; [contradiction | simpl; lia]).
+  eapply all_pairs_agree; [exact Hsym | | exact Hall | | exact Ha].
+  { rewrite <- (Hall 0%nat 0%nat) by assumption. apply Hknown. assumption. }
   destruct (masks_hide_every_placement q guarded stride p Hq Hs Hw Hp) as [i [Hi Hn]]. exists i. split; [lia | exact Hn].
 Qed.
 
@@ -439,6 +441,20 @@ Proof.
   eapply smaller_can_do_less; eassumption.
 Qed.
 
+(** A smaller patch than the agreed one changes no label without an alert either; the alert is that of the agreed size. *)
+Theorem detects_smaller : forall q small ensemble y, asked_well q -> fits (image q) small = true ->
+  within small (patch q) = true -> Forall (fitting q) ensemble -> detects q ensemble y ->
+  forall p after, In p (placements (image q) small) -> ensemble_attacked (with_patch q small) p ensemble after ->
+  ensemble_label q after = y \/ ensemble_alert q after = true.
+Proof.
+  intros q small ensemble y Hq Hs Hw Hf H p after Hp Ha.
+  destruct (smaller_lies_inside (image q) small (patch q) p) as [larger [Hin Hincl]];
+    [assumption | apply Hq | unfold within in Hw; lia | unfold within in Hw; lia | assumption |].
+  apply (H larger after Hin). clear H Hin Hp. unfold ensemble_attacked in *. revert Hf.
+  induction Ha; intros Hf; inversion Hf; subst; constructor; auto.
+  eapply smaller_can_do_less; eassumption.
+Qed.
+
 (** The certificate is monotone too, so the largest certified patch is found by bisection. *)
 Lemma every_smaller_reach : forall q small p d c, asked_well q -> fits (image q) small = true ->
   within small (patch q) = true -> fitting q d -> In p (placements (image q) small) ->
@@ -451,7 +467,8 @@ Proof.
     unfold within, fits, around in *. simpl in *. lia. }
   destruct k, r; simpl in Hf; try contradiction Hf; unfold reach_on, ground, fst.
   - apply smaller_reaches_fewer. apply fewer_touched. assumption.
-  - destruct Hf as [Hsym _]. apply smaller_masking_reach; [assumption |]. apply smaller_is_covered_by_more. assumption.
+  - destruct Hf as [Hsym [Hknown _]]. apply (smaller_masking_reach (classes q)); try assumption.
+    apply smaller_is_covered_by_more. assumption.
   - destruct (within (patch q) mask) eqn:W; [| reflexivity].
     replace (within (patch (with_patch q small)) mask) with true by (unfold within in *; simpl in *; lia).
     replace (around (image q) mask (around (image q) (patch q) (top, left)))

@@ -136,21 +136,27 @@ Proof.
   rewrite (largest_same _ (fun window => inside c window rows) ws ws' E). reflexivity.
 Qed.
 
-Lemma table_fits_iff : forall n table, table_fits n table = true -> symmetric table /\ in_classes n table.
+Lemma table_fits_iff : forall n table, table_fits n table = true ->
+  symmetric table /\ singles_known n table /\ only_mixed_rows_miss n table.
 Proof.
   intros n table H. unfold table_fits in H. rewrite forallb_forall in H.
-  assert (E : forall i j, (i < length table)%nat -> (j < length table)%nat ->
-            (entry table i j <? n) && (entry table i j =? entry table j i) = true).
-  { intros i j Hi Hj. specialize (H i (proj2 (in_rows _ _) Hi)). rewrite forallb_forall in H.
-    exact (H j (proj2 (in_rows _ _) Hj)). }
-  split; intros i j Hi Hj; specialize (E i j Hi Hj); lia.
+  assert (E : forall i, (i < length table)%nat -> entry table i i < n /\
+            (forall j, (j < length table)%nat -> entry table i j = entry table j i) /\
+            ((forall j, (j < length table)%nat -> entry table i j < n) \/ known_mixed n table i = true)).
+  { intros i Hi. specialize (H i (proj2 (in_rows _ _) Hi)). apply andb_true_iff in H. destruct H as [H1 H3].
+    apply andb_true_iff in H1. destruct H1 as [H1 H2]. rewrite forallb_forall in H2. split; [lia |]. split.
+    - intros j Hj. apply N.eqb_eq. exact (H2 j (proj2 (in_rows _ _) Hj)).
+    - apply orb_true_iff in H3. destruct H3 as [H3 | H3]; [left | right; assumption].
+      intros j Hj. rewrite forallb_forall in H3. apply N.ltb_lt. exact (H3 j (proj2 (in_rows _ _) Hj)). }
+  split; [intros i j Hi Hj; apply E; assumption |]. split; [intros i Hi; apply E; assumption |].
+  intros i j Hi Hj. destruct (E i Hi) as [_ [_ [E3 | E3]]]; auto.
 Qed.
 
 Lemma well_is_fitting : forall q ps d, well q (survey_of q ps (fst d)) d = true -> fitting q d.
 Proof.
   intros q ps [[cuts | guarded stride | cut mask] [ballots | weak table | rows]] H; simpl in H; try discriminate H; simpl.
   - apply Nat.eqb_eq. exact H.
-  - apply andb_true_iff in H. destruct H as [H1 H2]. apply table_fits_iff in H2. destruct H2 as [H2 H3].
+  - apply andb_true_iff in H. destruct H as [H1 H2]. apply table_fits_iff in H2. destruct H2 as [H2 [H3 _]].
     split; [assumption |]. split; [assumption |]. intros ->. simpl in H1. destruct (length (masks _ _ _)); discriminate H1.
   - apply andb_true_iff in H. destruct H as [H1 H2]. apply Nat.eqb_eq in H2. auto.
 Qed.

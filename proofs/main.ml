@@ -89,9 +89,10 @@ let ballots worths found =
   if expected <> came then fail !line_number (Printf.sprintf "expected %d ballots, got %d" expected came);
   List.map2 ballot worths found
 
-(* The upper triangle, row by row with the diagonal, as a whole symmetric table. The row of a diagonal entry that is
-   marked is weak. *)
-let table found =
+(* The upper triangle, row by row with the diagonal, as a whole symmetric table; "?" is missing, told as a label that is
+   none. The row of a diagonal entry that is marked is weak. *)
+let table classes found =
+  let entry word = if word = "?" then classes else whole word in
   let entries = Array.of_list (List.map marked found) in
   let rec side n = if n * (n + 1) / 2 >= Array.length entries then n else side (n + 1) in
   let n = side 0 in
@@ -100,12 +101,12 @@ let table found =
     let i, j = (min i j, max i j) in
     entries.((i * n) - (i * (i - 1) / 2) + j - i)
   in
-  Pairs (List.init n (fun i -> snd (at i i)), List.init n (fun i -> List.init n (fun j -> whole (fst (at i j)))))
+  Pairs (List.init n (fun i -> snd (at i i)), List.init n (fun i -> List.init n (fun j -> entry (fst (at i j)))))
 
-let record defender found =
+let record classes defender found =
   match defender.kind with
   | Voting _ -> Ballots (ballots defender.worths found)
-  | DoubleMasking _ -> table found
+  | DoubleMasking _ -> table classes found
   | RobustMasking _ -> Scores (List.map (fun row -> List.map whole (String.split_on_char ',' row)) found)
 
 
@@ -118,12 +119,12 @@ let rec question () =
   let n = match expect "defenders" with [ n ] -> of_number (whole n) | _ -> fail !line_number "expected one number" in
   let members = List.init n (fun _ -> defender image (expect "defender")) in
   let plan = prepare { image; classes; patch } claim (List.map (fun d -> d.kind) members) in
-  images claim members plan
+  images classes claim members plan
 
-and images claim members plan =
+and images classes claim members plan =
   match next () with
   | Some [ "image"; name ] ->
-      let records = List.map (fun d -> record d (expect "record")) members in
+      let records = List.map (fun d -> record classes d (expect "record")) members in
       (match judge plan records with
       | None -> fail !line_number (Printf.sprintf "image %s: the records do not fit the defenders" name)
       | Some (label, holds) ->
@@ -134,13 +135,13 @@ and images claim members plan =
             | _ -> ""
           in
           Printf.printf "%s %d %s%s\n" name (of_number label) answer alert);
-      images claim members plan
+      images classes claim members plan
   | Some [ "question" ] -> question ()
   | Some (word :: _) -> fail !line_number (Printf.sprintf "expected 'image' or 'question', got '%s'" word)
   | _ -> ()
 
 let () =
-  Gc.set { (Gc.get ()) with minor_heap_size = 1 lsl 20 };
+  Gc.set { (Gc.get ()) with minor_heap_size = 1 lsl 23 };
   match next () with
   | Some [ "majorcert-export"; "1" ] -> ignore (expect "question"); question ()
   | _ -> fail !line_number "expected 'majorcert-export 1', as `majorcert export` writes it"

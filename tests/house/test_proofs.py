@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 PROOFS = Path(__file__).parents[2] / "proofs"
+SOURCE = PROOFS.parent / "src" / "majorcert"
 SHORTCUTS = (
     "Admitted|admit|Abort|Axioms?|Parameters?|Conjectures?|Hypothes[ie]s|Variables?|Context|Unset|Declare|bypass_check"
     "|Guard Checking|Positivity Checking|Universe Checking|functional_extensionality|Classical|native_compute"
@@ -33,3 +34,26 @@ def test_every_file_is_checked_and_every_theorem_has_its_assumptions_printed() -
     assert sorted([*listed[1].split(), "Extract"]) == [file.stem for file in FILES]
     for name in ("check_is_sound", "check_is_complete"):
         assert f"Theorem {name} :" in (PROOFS / "Theorems.v").read_text(encoding="utf-8")
+
+
+def test_the_theorems_that_the_page_names_are_there() -> None:
+    page = (PROOFS.parent / "docs" / "soundness.md").read_text(encoding="utf-8")
+    named = {name for line in re.findall(r"^\*Coq:\*.*?\*Python:\*", page, flags=re.MULTILINE) for name in quoted(line)}
+    stated = {name for file in FILES for name in re.findall(r"^Theorem (\w+)", file.read_text(), flags=re.MULTILINE)}
+    assert named <= stated
+    assert len(named) > 40
+
+
+def test_the_python_that_the_page_names_is_there() -> None:
+    """Functions and methods that rely on a theorem, by the names that they have."""
+    page = (PROOFS.parent / "docs" / "soundness.md").read_text(encoding="utf-8")
+    source = "\n".join(path.read_text() for room in ("core", "defences") for path in (SOURCE / room).glob("*.py"))
+    lines = re.findall(r"^\*Coq:\*.*?\*Python:\*(.*)$", page, flags=re.MULTILINE)
+    assert len(lines) > 15
+    for name in {name for line in lines for name in quoted(line.partition(" In Coq")[0])}:
+        if "=" not in name and name != "slack":
+            assert re.search(rf"def {name.rpartition('.')[2]}\(", source), name
+
+
+def quoted(line: str) -> list[str]:
+    return re.findall(r"`([^`]+)`", line)

@@ -98,8 +98,8 @@ def _pool(evidence: Any, origin: Origin, row: int) -> str:
 
 
 def _pairs(evidence: Any, origin: Origin, row: int) -> str:
-    """The upper triangle row by row; the mark of a fragile row is at its entry on the diagonal."""
-    words = [str(label) for label in evidence.labels[row].tolist()]
+    """The upper triangle row by row, "?" where nobody looked; a fragile row is marked at its entry on the diagonal."""
+    words = [str(label) if label >= 0 else "?" for label in evidence.labels[row].tolist()]
     n = int((2 * len(words)) ** 0.5)
     return _marked(words, {i * n - i * (i - 1) // 2 for i in fragile_of(evidence, origin, row)})
 
