@@ -29,6 +29,7 @@ from majorcert.errors import (
 from majorcert.reports.score import Score, Summary, score, summary
 
 if TYPE_CHECKING:
+    from majorcert.files.evidence import load_evidence
     from majorcert.nets.defender import Defender, Ensemble
     from majorcert.nets.masking import MaskingDefender
 
@@ -36,6 +37,7 @@ LATER = {
     "Defender": "majorcert.nets.defender",
     "Ensemble": "majorcert.nets.defender",
     "MaskingDefender": "majorcert.nets.masking",
+    "load_evidence": "majorcert.files.evidence",
 }
 """Names that need torch or files: they are imported when they are first asked for."""
 
@@ -74,6 +76,7 @@ __all__ = [
     "detect",
     "drs",
     "largest_patch",
+    "load_evidence",
     "majorcert",
     "patchguard",
     "score",
