@@ -7,7 +7,8 @@ from majorcert.core.ballots import ABSTAIN, Ballots
 from majorcert.core.detection import detect
 from majorcert.core.drs import drs
 from majorcert.core.largest import largest_patch
-from majorcert.core.majority import certify, majorcert
+from majorcert.core.majority import majorcert
+from majorcert.core.majority import majorcert as certify
 from majorcert.core.reach import Evidence, Reach
 from majorcert.core.regions import Blocks, Columns, Rows, Strategy, strategy
 from majorcert.core.threat import Patch

@@ -10,16 +10,7 @@ import numpy.typing as npt
 
 from majorcert.core.plurality import Ints, plurality
 from majorcert.core.reach import NO_LABEL, Evidence, Reach
-from majorcert.core.records import (
-    as_recorded,
-    checked_distance,
-    checked_images,
-    checked_size,
-    filled,
-    label_type,
-    taken,
-    tolerating,
-)
+from majorcert.core.records import checked_distance, checked_images, checked_size, filled, taken
 from majorcert.core.regions import Strategy
 from majorcert.core.regions import strategy as read_strategy
 from majorcert.core.tally import Bound, Candidates, count_votes, kept_votes, rewritable, solid_labels
@@ -40,10 +31,8 @@ class Ballots(Evidence):
     n_classes: int
     images: Ints
     provenance: Mapping[str, Any]
-    distance: npt.NDArray[Any] | None
-    """(images, ablations) how far every score may move before the ballot can change, if that was recorded"""
-    fragile: Bools | None
-    """(images, ablations) the ballots that count as touched at every placement; only `tolerating` marks any"""
+    distance: npt.NDArray[Any] | None  # (images, ablations)
+    fragile: Bools | None  # (images, ablations)
     label: Ints
     """(images,) the defender's label: the plurality of its ballots"""
 
@@ -97,17 +86,6 @@ class Ballots(Evidence):
     def __getitem__(self, images: slice | Ints) -> Self:
         return taken(self, images, "labels", "images", "distance", "fragile", "label")
 
-    def tolerating(self, tolerance: float) -> Self:
-        """The same ballots, to be certified even if every score moves by up to `tolerance`, on any set-up.
-
-        Sound because a ballot whose distance is larger stays as it is; every other one is *fragile*: it counts as
-        touched at every placement, so whatever it becomes is among what the attacker could make of it.
-        """
-        return tolerating(self, tolerance)
-
-    def as_recorded(self) -> Self:
-        return as_recorded(self)
-
     def counts(self) -> Ints:
         """(images, classes) the votes that each label got."""
         return count_votes(self.labels, self.n_classes)
@@ -145,8 +123,7 @@ class Ballots(Evidence):
         n_fragile = 0 if self.fragile is None else self.fragile.sum(axis=1)
         return Candidates.of(counts, self.label).leads(counts, 2 * most_touched + n_fragile)
 
-    def certified_alone(self, patch: Patch) -> Bools:
-        return self.margin_certified(patch)
+    certified_alone = margin_certified
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write a Zarr store, without a tolerance; an earlier store at that path is replaced, whole or not at all."""
@@ -178,4 +155,4 @@ def _checked(labels: npt.NDArray[Any], strategy: Strategy, image_size: ImageSize
     ordered = np.sort(labels, axis=2)
     if ((ordered[:, :, 1:] == ordered[:, :, :-1]) & (ordered[:, :, 1:] != ABSTAIN)).any():
         raise BallotsError("a ballot names a label twice; a label may be voted for once in each ballot")
-    return labels.astype(label_type(n_classes))
+    return labels.astype(np.min_scalar_type(-n_classes))

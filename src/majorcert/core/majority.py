@@ -47,11 +47,6 @@ def majorcert(defenders: Sequence[Evidence], patch: Patch, *, reach: ReachKind =
     return verdict_of(defenders, patch, f"majorcert-{reach}", by, safe, witnesses)
 
 
-def certify(defenders: Sequence[Evidence], patch: Patch) -> Verdict:
-    """Certify an ensemble, or one defender in a list, against every placement of `patch`: `majorcert`, exactly."""
-    return majorcert(defenders, patch)
-
-
 def clean_label(defenders: Sequence[Evidence]) -> Ints:
     """(images,) what the ensemble says of the clean image: the plurality of its defenders' labels."""
     return plurality_of_labels(np.stack([each.label for each in defenders], axis=1), defenders[0].n_classes)
@@ -118,11 +113,11 @@ class Contest:
         """
         most = (len(self.sets) + 1) * self.n_classes
         counter: type[np.signedinteger[Any]] = np.int16 if most < 2**15 else np.int64
-        unmoved = _count([each.spread(each.only(self.clean)) for each in self.sets], counter)
+        unmoved = np.asarray(sum(each.spread(each.only(self.clean)).astype(counter) for each in self.sets))
         firm = standing(unmoved, self.clean.astype(counter)[:, None, None], self.n_classes)
         safe = np.ones((len(self.clean), *self.grid), dtype=bool)
         for rival in self.rivals.T:
-            said = _count([each.spread(each.has(rival)) for each in self.sets], counter)
+            said = np.asarray(sum(each.spread(each.has(rival)).astype(counter) for each in self.sets))
             loses = standing(said, rival.astype(counter)[:, None, None], self.n_classes) > firm
             contested = (rival != self.clean) & (rival != NO_LABEL)
             safe &= ~(loses & contested[:, None, None])
@@ -187,11 +182,3 @@ def _rivals(labels: Ints, sets: Sequence[Reach], n_classes: int) -> Ints:
     has_rest = np.flatnonzero(rest < n_classes)
     present[has_rest, rest[has_rest]] = True
     return list_labels(present)
-
-
-def _count(holds: Sequence[Bools], counter: type[np.signedinteger[Any]]) -> Ints:
-    """How many of these arrays, which broadcast against each other, are true at each place."""
-    total = holds[0].astype(counter)
-    for more in holds[1:]:
-        total = total + more
-    return total

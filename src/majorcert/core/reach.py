@@ -7,15 +7,18 @@ every label that the defender can be made to say; then everything built on it is
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from majorcert.core.plurality import Ints
+from majorcert.core.records import filled
 from majorcert.core.threat import Bools, ImageSize, Patch
-from majorcert.errors import EvidenceError
+from majorcert.errors import BallotsError, EvidenceError
 
 NO_LABEL = -1
 """Fills the unused slots of a list of labels."""
@@ -83,6 +86,10 @@ class Evidence(ABC):
     provenance: Mapping[str, Any]
     """where the evidence comes from, as plain JSON; `images_sha256`, when there, names the images"""
     label: Ints  # (images,) what the defender says of the clean image; it is in reach at every placement
+    distance: npt.NDArray[Any] | None = None
+    """how far every score may move before what was recorded can change, if that is known"""
+    fragile: Bools | None = None
+    """what may change within the tolerance, and so counts as touched everywhere; only `tolerating` marks any"""
 
     def __init_subclass__(cls) -> None:
         """What says its own reach is certified alone by it, unless it says how as well."""
@@ -116,17 +123,28 @@ class Evidence(ABC):
         """(images,) is the label alone in reach, at every placement? Of votes, by their margin, as Theorem 1 has it."""
         return np.asarray(self.reach(patch).only(self.label).all(axis=(1, 2)))
 
-    def tolerating(self, tolerance: float) -> Self:
-        """The same evidence, to be certified even if every score moves by up to `tolerance`."""
-        raise EvidenceError(f"{type(self).__name__} knows no tolerance; certify it as it was recorded")
-
     def abstained(self) -> Bools:
         """(images,) did nothing speak for any label? The label is then 0, by the tie rule alone."""
         return np.zeros(len(self), dtype=bool)
 
+    def tolerating(self, tolerance: float) -> Self:
+        """The same evidence, to be certified even if every score moves by up to `tolerance`, on any set-up.
+
+        Sound because what is farther than that from changing stays as it is; all else is *fragile*: it counts as
+        touched at every placement, so whatever it becomes is among what the attacker could make of it.
+        """
+        if not (isinstance(tolerance, int | float | np.number) and 0 <= tolerance < 2**1000):
+            raise BallotsError(f"a tolerance is how far scores may move, a number of 0 or more; got {tolerance!r}")
+        if self.distance is None:
+            raise BallotsError(f"{self!r} was recorded without distances; vote again, or use Ballots.from_scores")
+        # As float64: NumPy would round the tolerance to the type of the distances.
+        fragile = ~(self.distance.astype(np.float64) > float(tolerance))
+        return filled(copy(self), fragile=fragile, provenance={**self.provenance, "fragile": float(tolerance)})
+
     def as_recorded(self) -> Self:
         """The same evidence without a tolerance."""
-        return self
+        provenance = {key: value for key, value in self.provenance.items() if key != "fragile"}
+        return self if self.fragile is None else filled(copy(self), fragile=None, provenance=provenance)
 
 
 def offered(evidence: Any, name: str) -> Any:

@@ -65,29 +65,3 @@ def checked_distance(array: npt.NDArray[Any], shape: tuple[int, ...]) -> npt.NDA
     if not (array >= 0).all() or np.isinf(array).any():
         raise BallotsError("a distance is a finite number of 0 or more; got NaN, inf or a negative one")
     return array.copy()
-
-
-def tolerating(evidence: Any, tolerance: float) -> Any:
-    """The same evidence, where all that is no farther than `tolerance` from changing is marked as fragile."""
-    try:
-        number = np.float64(tolerance)
-    except (TypeError, ValueError, OverflowError):
-        number = np.float64(-1)
-    if not (np.isfinite(number) and number >= 0):
-        raise BallotsError(f"a tolerance is how far scores may move, a number of 0 or more; got {tolerance!r}")
-    if evidence.distance is None:
-        raise BallotsError(f"{evidence} was recorded without distances; vote again, or use Ballots.from_scores")
-    # As float64: NumPy would round the tolerance to the type of the distances.
-    fragile = ~(evidence.distance.astype(np.float64) > number)
-    return filled(copy(evidence), fragile=fragile, provenance={**evidence.provenance, "fragile": float(number)})
-
-
-def as_recorded(evidence: Any) -> Any:
-    """The same evidence without a tolerance."""
-    provenance = {key: value for key, value in evidence.provenance.items() if key != "fragile"}
-    return evidence if evidence.fragile is None else filled(copy(evidence), fragile=None, provenance=provenance)
-
-
-def label_type(n_classes: int) -> type[np.signedinteger[Any]]:
-    """The smallest integer type that holds the labels and NO_LABEL."""
-    return np.int8 if n_classes <= 2**7 else np.int16 if n_classes <= 2**15 else np.int32

@@ -15,16 +15,7 @@ import numpy.typing as npt
 
 from majorcert.core.plurality import Ints, plurality
 from majorcert.core.reach import NO_LABEL, Evidence, Reach, list_labels
-from majorcert.core.records import (
-    as_recorded,
-    checked_distance,
-    checked_images,
-    checked_size,
-    filled,
-    label_type,
-    taken,
-    tolerating,
-)
+from majorcert.core.records import checked_distance, checked_images, checked_size, filled, taken
 from majorcert.core.tally import count_votes
 from majorcert.core.threat import Bools, ImageSize, Patch, whole
 from majorcert.errors import BallotsError, EvidenceError, StrategyError
@@ -152,13 +143,6 @@ class MaskPairs(Evidence):
     def __getitem__(self, images: slice | Ints) -> "MaskPairs":
         return taken(self, images, "labels", "images", "distance", "fragile", "label")
 
-    def tolerating(self, tolerance: float) -> "MaskPairs":
-        """The same table, to be certified even if every score moves by up to `tolerance`: only solid rows count."""
-        return tolerating(self, tolerance)
-
-    def as_recorded(self) -> "MaskPairs":
-        return as_recorded(self)
-
     def singles(self) -> Ints:
         """(images, n) the label under each mask alone."""
         return self.labels[:, _row_index(self.masks.n_masks(self.image_size)).diagonal()]
@@ -246,4 +230,4 @@ def _checked(labels: npt.NDArray[Any], n: int, n_classes: int, what: str) -> Int
     if labels.size and (labels.min() < NO_LABEL or labels.max() >= n_classes):
         wrong = labels.min() if labels.min() < NO_LABEL else labels.max()
         raise BallotsError(f"labels are 0 to {n_classes - 1}, got {wrong}")
-    return labels.astype(label_type(n_classes))
+    return labels.astype(np.min_scalar_type(-n_classes))

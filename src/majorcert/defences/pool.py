@@ -83,6 +83,10 @@ class Pool(Evidence):
     def abstained(self) -> Bools:
         return np.all([member.abstained() for member in self.members], axis=0)
 
+    def tolerating(self, tolerance: float) -> "Pool":
+        """The same pool of members that tolerate as much."""
+        return Pool([member.tolerating(tolerance) for member in self.members], weights=self.weights)
+
     def as_recorded(self) -> "Pool":
         recorded = [member.as_recorded() for member in self.members]
         same = all(ours is theirs for ours, theirs in zip(self.members, recorded, strict=True))
@@ -119,8 +123,7 @@ class Pool(Evidence):
             handicap = handicap + weight * (2 * int(touched.n_touched().max()) + n_fragile)
         return Candidates.of(points, self.label).leads(points, handicap)
 
-    def certified_alone(self, patch: Patch) -> Bools:
-        return self.margin_certified(patch)
+    certified_alone = margin_certified
 
     def _solid_points(self) -> Ints:
         """(images, classes) the points of each label, without those of fragile ballots."""

@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from majorcert.core.plurality import Ints
 from majorcert.core.reach import NO_LABEL
-from majorcert.core.records import label_type
 from majorcert.errors import BallotsError
 
 Halves = npt.NDArray[np.float16]
@@ -42,13 +41,15 @@ def votes_from_scores(scores: npt.NDArray[Any], threshold: float | None) -> Ints
     if scores.dtype.kind in "iu" and scores.max(initial=0) > 2**53:
         raise BallotsError("scores that are whole numbers go up to 2**53, so that distances between them are exact")
     if threshold is None:
-        return scores.argmax(axis=2)[:, :, None].astype(label_type(scores.shape[2]))
+        return scores.argmax(axis=2)[:, :, None].astype(np.min_scalar_type(-scores.shape[2]))
     if not np.isfinite(float(threshold)) or threshold < 0:
         raise BallotsError(f"a threshold is a number of 0 or more, or None for the top label alone; got {threshold}")
     votes = scores >= float(threshold)
     most = max(1, int(votes.sum(axis=2).max(initial=0)))
     order = np.argsort(~votes, axis=2, kind="stable")[:, :, :most]
-    return np.where(np.take_along_axis(votes, order, axis=2), order, NO_LABEL).astype(label_type(scores.shape[2]))
+    return np.where(np.take_along_axis(votes, order, axis=2), order, NO_LABEL).astype(
+        np.min_scalar_type(-scores.shape[2])
+    )
 
 
 def distance_of(scores: npt.NDArray[Any], threshold: float | None) -> Halves:

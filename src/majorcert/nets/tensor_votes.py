@@ -5,7 +5,6 @@ import torch
 from torch import Tensor
 
 from majorcert.core.ballots import ABSTAIN
-from majorcert.core.records import label_type
 from majorcert.files.scoring import COARSE, LEAST, MOST
 
 
@@ -21,7 +20,7 @@ def votes_of(scores: Tensor, threshold: float | None, n_votes: int) -> Tensor:
     # The smaller the label the larger its key, so the largest keys are the first labels; 0 stands for no vote.
     keys = torch.arange(n_classes, 0, -1, dtype=torch.int32, device=scores.device) * chosen
     largest = keys.topk(n_votes, dim=1).values
-    dtype = getattr(torch, label_type(n_classes).__name__)
+    dtype = getattr(torch, np.min_scalar_type(-n_classes).name)
     return torch.where(largest > 0, n_classes - largest, ABSTAIN).to(dtype)
 
 
