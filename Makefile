@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help demo test test-slow check bench faults fuzz table browser proofs setup clean
+.PHONY: help demo test test-slow check bench faults fuzz table browser proofs docs setup clean
 
 help:
 	@echo "make demo       train, vote, certify and report on the embedded digits (about a minute)"
@@ -16,6 +16,7 @@ help:
 	@echo "make fuzz       every loader against a coverage-guided fuzzer, FUZZ_SECONDS=60 each"
 	@echo "make table      recompute the CIFAR-10 results table from the stored evidence"
 	@echo "make proofs     install Debian's Coq and OCaml, check every proof, build and compare the checker"
+	@echo "make docs       the reference of all public names, from their docstrings, in build/docs"
 	@echo "make browser    install Debian's Chromium, which the report's browser tests drive"
 
 setup: $(READY)
@@ -68,6 +69,11 @@ proofs:
 		$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .; }
 	$(MAKE) --no-print-directory -C proofs
 	OMP_NUM_THREADS=1 $(BIN)/python proofs/compare.py proofs/build/checker --tables 20000 --images 1000 --study results/cifar10
+
+docs: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	$(BIN)/python docs/reference.py build/docs
+	@echo "open build/docs/majorcert.html"
 
 browser:
 	command -v chromium >/dev/null && command -v chromedriver >/dev/null || { \

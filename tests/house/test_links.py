@@ -1,0 +1,66 @@
+"""Every page: its relative links lead to files and headings that are there, and the files that it names exist."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+ROOMS = [path.name for path in sorted((ROOT / "src" / "majorcert").iterdir()) if path.is_dir()]
+TOPS = ("benchmarks", "docs", "examples", "fuzz", "proofs", "results", "src", "studies", "tests")
+NAMED = re.compile(rf"`((?:{'|'.join([*ROOMS, *TOPS])})/[\w./-]*)`")
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+FENCE = re.compile(r"^```.*?^```", flags=re.MULTILINE | re.DOTALL)
+
+
+def pages() -> list[Path]:
+    listed = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard", "*.md"], cwd=ROOT, capture_output=True, text=True
+    )
+    found = [ROOT / name for name in listed.stdout.split()] or [
+        ROOT / "README.md",
+        *sorted((ROOT / "docs").glob("*.md")),
+    ]
+    return [page for page in found if page.is_file()]
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of the headings, as GitHub makes them."""
+    titles = re.findall(r"^#+ (.*)$", FENCE.sub("", page.read_text(encoding="utf-8")), flags=re.MULTILINE)
+    plain = [re.sub(r"[^\w\- ]", "", re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", title)) for title in titles]
+    return {title.strip().lower().replace(" ", "-") for title in plain}
+
+
+def dead_links(page: Path) -> list[str]:
+    text = FENCE.sub("", page.read_text(encoding="utf-8"))
+    dead = []
+    for link in LINK.findall(text):
+        if re.match(r"[a-z]+:", link):
+            continue
+        name, _, anchor = link.partition("#")
+        target = (page.parent / name).resolve() if name else page
+        if not target.exists() or (anchor and target.suffix == ".md" and anchor not in anchors(target)):
+            dead.append(link)
+    return dead
+
+
+def dead_names(page: Path) -> list[str]:
+    """Files and folders in backquotes that are neither in the package nor at the root nor beside the page."""
+    named = set(NAMED.findall(FENCE.sub("", page.read_text(encoding="utf-8"))))
+    places = (ROOT, ROOT / "src" / "majorcert", page.parent)
+    return sorted(name for name in named if not any((place / name).exists() for place in places))
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_a_page_leads_to_what_is_there(page: Path) -> None:
+    assert not dead_links(page)
+    if page.name != "CHANGELOG.md":
+        assert not dead_names(page)
+
+
+def test_what_is_not_there_is_noticed(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("# A page\n[here](#a-page) [there](no.md) [nowhere](#b) `core/gone.py` `core/tally.py` `docs/`\n")
+    assert dead_links(page) == ["no.md", "#b"]
+    assert dead_names(page) == ["core/gone.py"]
