@@ -128,7 +128,8 @@ Definition paper_reaches_fast (q : question) (cs : list label) (s : survey) (d :
 Definition withouts_fast (cs : list label) (slack : N) (s : survey) (d : defender) : list (list bool) :=
   match s, d with
   | Touching _ moves, (Voting _, Ballots ballots) =>
-      map (fun at_place => elected_fast cs (c_kept at_place) (c_doubtful at_place + slack)) (counted_at cs moves ballots)
+      map (fun at_place => elected_fast cs (c_kept at_place) (c_doubtful at_place + slack))
+        (counted_at cs moves ballots)
   | Hiding _ sequence, (DoubleMasking _ _, Pairs weak table) =>
       let single := map2 (fun (w : bool) c => if w then None else Some c) weak (alone table) in
       let always := map (fun _ => true) single in
@@ -145,7 +146,8 @@ Definition margin_fast (q : question) (cs : list label) (s : survey) (d : defend
   | Touching _ moves, (Voting _, Ballots ballots) =>
       let g := label_fast q cs s d in
       let rest := start cs ballots in
-      let most := largest (map (fun at_place => c_loose at_place - c_doubtful at_place) (counted_at cs moves ballots)) in
+      let touched_at at_place := c_loose at_place - c_doubtful at_place in
+      let most := largest (map touched_at (counted_at cs moves ballots)) in
       let own := entry_of g cs (c_kept rest) in
       forallb (fun b => b) (map2 (fun c v =>
         (c =? g) || (2 * most + c_loose rest + v + (if c <? g then 1 else 0) <=? own)) cs (c_kept rest))

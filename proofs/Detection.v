@@ -3,7 +3,7 @@
     The label cannot be changed without an alert. *)
 From Majorcert Require Export Votes.
 
-(** The points of [c] in the ballots that the patch does not touch. At prediction time nobody knows which are fragile. *)
+(** The points of [c] in the ballots that the patch does not touch. Who predicts does not know which are fragile. *)
 Definition standing (c : label) := total (fun mark b => if mark then 0 else gives c b).
 
 (** What the defender says without the touched ballots. *)
@@ -24,7 +24,8 @@ Definition alert (classes slack : N) (places : list (list bool)) (ballots : list
 
 (** At one placement: the label beats every other, with all the slack and all doubtful ballots against it. *)
 Definition leads (classes slack : N) (marks : list bool) (ballots : list ballot) (y : label) : bool :=
-  forallb (fun c => (c =? y) || beats y (kept y marks ballots) c (kept c marks ballots + doubtful marks ballots + slack))
+  forallb (fun c => (c =? y) ||
+      beats y (kept y marks ballots) c (kept c marks ballots + doubtful marks ballots + slack))
     (labels classes).
 
 (** * Proofs *)
@@ -56,7 +57,8 @@ Qed.
 
 (** ** The set of labels that the defender may say without the patch, for ensembles *)
 Definition may_say_without (classes slack : N) (marks : list bool) (ballots : list ballot) (c : label) : bool :=
-  forallb (fun k => (k =? c) || beats c (kept c marks ballots + doubtful marks ballots + slack) k (kept k marks ballots))
+  forallb (fun k => (k =? c) ||
+      beats c (kept c marks ballots + doubtful marks ballots + slack) k (kept k marks ballots))
     (labels classes).
 
 Theorem without_is_sound : forall classes slack marks before after, 0 < classes -> rewritten marks before after ->
@@ -64,7 +66,8 @@ Theorem without_is_sound : forall classes slack marks before after, 0 < classes 
 Proof.
   intros classes slack marks before after Hpos Ha. apply forallb_labels. intros k Hk.
   destruct (N.eqb_spec k (without classes marks after)) as [| Hne]; [reflexivity |].
-  destruct (plurality_wins classes (fun c => standing c marks after) Hpos) as [_ Hb]. fold (without classes marks after) in Hb.
+  destruct (plurality_wins classes (fun c => standing c marks after) Hpos) as [_ Hb].
+  fold (without classes marks after) in Hb.
   specialize (Hb k Hk Hne). cbv beta in Hb.
   pose proof (attacked_standing k marks before after Ha).
   pose proof (attacked_standing (without classes marks after) marks before after Ha). ranks.
@@ -106,7 +109,8 @@ Proof.
   { unfold doubtful, kept, standing. revert ballots Hlen Hsolid.
     induction marks as [| m marks IH]; intros [| b ballots] Hlen Hsolid; try discriminate Hlen; [simpl; auto |].
     injection Hlen as Hlen. destruct (IH ballots Hlen) as [H1 H2]; [intros; apply Hsolid; right; assumption |].
-    split; simpl; [| intros c]; rewrite (Hsolid b (or_introl eq_refl)); [rewrite H1 | rewrite H2]; destruct m; reflexivity. }
+    split; simpl; [| intros c]; rewrite (Hsolid b (or_introl eq_refl)); [rewrite H1 | rewrite H2]; destruct m;
+      reflexivity. }
   destruct E as [E1 E2]. unfold leads. rewrite forallb_labels. rewrite E1. split.
   - intros H. apply plurality_is. split; [assumption |]. intros c Hc Hne. specialize (H c Hc). cbv beta in H.
     rewrite !E2 in H. ranks.

@@ -36,7 +36,8 @@ Definition closed_form (classes : N) (reaches : list (label -> bool)) (y : label
 Lemma only_iff : forall classes y reach, only classes y reach = true <->
   forall c, c < classes -> reach c = (c =? y).
 Proof.
-  intros. unfold only. rewrite forallb_labels. split; intros H c Hc; specialize (H c Hc); apply eqb_true_iff; assumption.
+  intros. unfold only. rewrite forallb_labels.
+  split; intros H c Hc; specialize (H c Hc); apply eqb_true_iff; assumption.
 Qed.
 
 Lemma verdict_in_range : forall classes pick, 0 < classes -> verdict classes pick < classes.
@@ -86,7 +87,8 @@ Lemma against_counts : forall classes y c reach, y < classes -> c < classes -> c
 Proof.
   intros classes y c reach Hy Hc Hne Hl. pose proof (against_picked classes y c reach Hc Hl) as [Ha Hr].
   unfold against in *. destruct (reach c) eqn:E.
-  - split; [| lia]. destruct (only classes y reach) eqn:O; [| lia]. rewrite only_iff in O. rewrite O in E by assumption. lia.
+  - split; [| lia]. destruct (only classes y reach) eqn:O; [| lia]. rewrite only_iff in O.
+    rewrite O in E by assumption. lia.
   - destruct (find _ _) as [d |] eqn:F.
     + apply find_some in F. destruct F as [Hin F]. apply in_labels in Hin. split.
       * destruct (only classes y reach) eqn:O; [| lia]. rewrite only_iff in O. rewrite O in F by assumption. lia.
@@ -157,6 +159,7 @@ Theorem smaller_reaches_keep_theorem2 : forall classes reaches larger y,
   majority_invariant classes larger y -> majority_invariant classes reaches y.
 Proof.
   intros classes reaches larger y Hs H pick Hp. apply H. clear H. revert pick Hp.
-  induction Hs as [| r l reaches larger Hrl Hs IH]; intros pick Hp; inversion Hp; subst; constructor; [| apply IH; assumption].
+  induction Hs as [| r l reaches larger Hrl Hs IH]; intros pick Hp; inversion Hp; subst; constructor; [| apply IH;
+    assumption].
   intuition.
 Qed.

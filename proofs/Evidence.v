@@ -167,7 +167,8 @@ Proof.
   destruct k, r; simpl in Hf; try contradiction Hf; destruct r'; simpl in Ha; try contradiction Ha; simpl.
   - split; [apply vote_in_range; assumption | apply reach_is_sound; assumption].
   - destruct Hf as [Hs [Hc Hne]]. destruct Ha as [Ha Hin]. split.
-    + apply double_masked_in_range; [assumption |]. destruct Ha as [Hlen _]. destruct table, table0; simpl in Hlen; congruence.
+    + apply double_masked_in_range; [assumption |]. destruct Ha as [Hlen _].
+      destruct table, table0; simpl in Hlen; congruence.
     + apply masking_reach_is_sound; assumption.
   - split; [apply plurality_wins; assumption |].
     destruct (within (patch q) mask) eqn:W; [| reflexivity]. simpl. destruct Hf as [Hm Hlen].
@@ -176,7 +177,8 @@ Proof.
     eapply rescored_fewer; [| eassumption]. apply smaller_touches_fewer. assumption.
 Qed.
 
-(** THEOREM (recovery). If at every placement the closed form holds for the members' reaches, no patch changes the label. *)
+(** THEOREM (recovery). If at every placement the closed form holds for the members' reaches, no patch changes the
+    label. *)
 Theorem certified_recovers : forall q ensemble y, asked_well q -> Forall (fitting q) ensemble -> y < classes q ->
   (forall p, In p (placements (image q) (patch q)) ->
      closed_form (classes q) (map (fun d => reach_on q d (ground q (fst d) p)) ensemble) y = true) ->
@@ -238,22 +240,26 @@ Proof.
   destruct k, r; simpl in Hf; try contradiction Hf; destruct r'; simpl in Ha; try contradiction Ha; simpl in *.
   - apply N.eqb_eq in H. subst c. apply without_is_sound; assumption.
   - destruct Ha as [Ha Hin].
-    destruct (masking_without (covered (patch q) (masks (image q) guarded stride) p) table0) as [said |] eqn:E; simpl in H.
+    destruct (masking_without (covered (patch q) (masks (image q) guarded stride) p) table0) as [said |] eqn:E;
+      simpl in H.
     + apply N.eqb_eq in H. subst c. destruct Hf as [_ [Hknown _]]. eapply masking_without_stays; eassumption.
     + unfold masking_without, masking_may_say, first_hiding in *. destruct Ha as [Hlen _]. rewrite Hlen in E.
       destruct (find _ _); [discriminate E | reflexivity].
   - reflexivity.
 Qed.
 
-Lemma something_is_possible : forall q p d, asked_well q -> (exists before, fitting q before /\ attacked q p before d) ->
+Lemma something_is_possible : forall q p d, asked_well q ->
+  (exists before, fitting q before /\ attacked q p before d) ->
   has_a_label (classes q) (possible (without_of q p d)).
 Proof.
   intros q p [k r] [_ Hpos] [[k' r'] [Hf [Hk Ha]]]. simpl in Hk. subst k'.
   assert (Hany : has_a_label (classes q) (possible None)) by (exists 0; auto).
-  destruct k, r'; simpl in Hf; try contradiction Hf; destruct r; simpl in Ha; try contradiction Ha; simpl; [| | exact Hany].
+  destruct k, r'; simpl in Hf; try contradiction Hf; destruct r; simpl in Ha; try contradiction Ha; simpl;
+    [| | exact Hany].
   - eexists. split; [| simpl; apply N.eqb_refl]. apply plurality_wins. assumption.
   - destruct Ha as [_ Hin].
-    destruct (masking_without (covered (patch q) (masks (image q) guarded stride) p) table0) as [c |] eqn:E; [| exact Hany].
+    destruct (masking_without (covered (patch q) (masks (image q) guarded stride) p) table0) as [c |] eqn:E;
+      [| exact Hany].
     exists c. split; [| simpl; apply N.eqb_refl]. unfold masking_without, first_hiding in E.
     destruct (find _ _) as [i |] eqn:F; [| discriminate E]. injection E as <-.
     apply find_some in F. destruct F as [Hi _]. apply in_rows in Hi. apply Hin; assumption.
@@ -370,10 +376,12 @@ Proof.
   intros q guarded stride [top left] [Hfit _] Hs Hw Hp. apply placements_are_all in Hp; [| assumption].
   unfold fits, within in *.
   destruct (a_mask_starts_there (fst (image q)) (fst guarded) (fst (patch q)) stride top) as [row [Hr Hr']]; try lia.
-  destruct (a_mask_starts_there (snd (image q)) (snd guarded) (snd (patch q)) stride left) as [column [Hc Hc']]; try lia.
+  destruct (a_mask_starts_there (snd (image q)) (snd guarded) (snd (patch q)) stride left) as [column [Hc Hc']];
+    try lia.
   assert (Hin : In true (marks_of q (DoubleMasking guarded stride) (top, left))).
   { cbn [marks_of]. unfold covered. apply in_map_iff.
-    exists (rectangle (row, column) (mask_extent (fst (image q)) (fst guarded) stride, mask_extent (snd (image q)) (snd guarded) stride)).
+    exists (rectangle (row, column) (mask_extent (fst (image q)) (fst guarded) stride,
+      mask_extent (snd (image q)) (snd guarded) stride)).
     split.
     - apply hidden_iff. intros x Hx. apply in_rectangle in Hx. apply in_rectangle. simpl in *. lia.
     - unfold masks. apply in_map_iff. exists (row, column). split; [reflexivity |]. apply in_prod_iff. auto. }
@@ -385,7 +393,8 @@ Theorem all_pairs_recover : forall q guarded stride table y, asked_well q -> 0 <
   within (patch q) guarded = true -> fitting q (DoubleMasking guarded stride, Pairs [] table) ->
   length table = length (masks (image q) guarded stride) ->
   (forall i j, (i < length table)%nat -> (j < length table)%nat -> entry table i j = y) ->
-  forall p after, In p (placements (image q) (patch q)) -> attacked q p (DoubleMasking guarded stride, Pairs [] table) after ->
+  forall p after, In p (placements (image q) (patch q)) ->
+    attacked q p (DoubleMasking guarded stride, Pairs [] table) after ->
   label_of q after = y.
 Proof.
   intros q guarded stride table y Hq Hs Hw [Hsym [Hknown Hne]] Hlen Hall p [k r] Hp [Hk Ha]. simpl in Hk. subst k.
@@ -393,7 +402,8 @@ Proof.
   assert (Hpos : (0 < length table)%nat) by (destruct table; [contradiction | simpl; lia]).
   eapply all_pairs_agree; [exact Hsym | | exact Hall | | exact Ha].
   { rewrite <- (Hall 0%nat 0%nat) by assumption. apply Hknown. assumption. }
-  destruct (masks_hide_every_placement q guarded stride p Hq Hs Hw Hp) as [i [Hi Hn]]. exists i. split; [lia | exact Hn].
+  destruct (masks_hide_every_placement q guarded stride p Hq Hs Hw Hp) as [i [Hi Hn]]. exists i.
+  split; [lia | exact Hn].
 Qed.
 
 (** ** Smaller patches *)
@@ -441,7 +451,8 @@ Proof.
   eapply smaller_can_do_less; eassumption.
 Qed.
 
-(** A smaller patch than the agreed one changes no label without an alert either; the alert is that of the agreed size. *)
+(** A smaller patch than the agreed one changes no label without an alert either; the alert is that of the agreed
+    size. *)
 Theorem detects_smaller : forall q small ensemble y, asked_well q -> fits (image q) small = true ->
   within small (patch q) = true -> Forall (fitting q) ensemble -> detects q ensemble y ->
   forall p after, In p (placements (image q) small) -> ensemble_attacked (with_patch q small) p ensemble after ->

@@ -1,4 +1,5 @@
-(** The checker as OCaml. Only types that are one to one are replaced (bool, option, list, pairs); numbers stay Coq's own. *)
+(** The checker as OCaml. Only types that are one to one are replaced (bool, option, list, pairs); numbers stay Coq's
+    own. *)
 From Coq Require Import Extraction ExtrOcamlBasic.
 From Majorcert Require Import Check.
 

@@ -15,7 +15,8 @@ Lemma map2_map : forall (A B C X : Type) (f : A -> B -> C) (g : X -> A) (h : X -
   map2 f (map g l) (map h l) = map (fun x => f (g x) (h x)) l.
 Proof. induction l as [| x l IH]; simpl; [| rewrite IH]; reflexivity. Qed.
 
-Lemma map2_map_r : forall (A B C : Type) (f : A -> B -> C) (h : A -> B) l, map2 f l (map h l) = map (fun x => f x (h x)) l.
+Lemma map2_map_r : forall (A B C : Type) (f : A -> B -> C) (h : A -> B) l,
+  map2 f l (map h l) = map (fun x => f x (h x)) l.
 Proof. induction l as [| x l IH]; simpl; [| rewrite IH]; reflexivity. Qed.
 
 (** The leading label and its votes. *)
@@ -96,7 +97,8 @@ Lemma closed_form_fast_is_closed_form : forall n reaches y,
   closed_form_fast (labels n) (map (fun reach => map reach (labels n)) reaches) y = closed_form n reaches y.
 Proof.
   intros n reaches y. unfold closed_form_fast.
-  assert (S : count (only_fast (labels n) y) (map (fun reach => map reach (labels n)) reaches) = count (only n y) reaches).
+  assert (S : count (only_fast (labels n) y) (map (fun reach => map reach (labels n)) reaches) =
+    count (only n y) reaches).
   { induction reaches as [| r reaches IH]; simpl; [reflexivity |]. rewrite IH. unfold only_fast, only.
     rewrite map2_map_r, forallb_map. reflexivity. }
   assert (B : fold_right (map2 (fun (r : bool) n => if r then 1 + n else n)) (map (fun _ => 0) (labels n))
@@ -152,8 +154,10 @@ Lemma fetch_marked : forall (A : Type) marks (l : list A) first,
 Proof.
   induction marks as [| m marks IH]; intros l first; [reflexivity |]. destruct l as [| x l].
   - simpl. clear. destruct m; simpl; [rewrite PositiveMap.gempty |].
-    + induction (numbers (Pos.succ first) marks) as [| n ns IH]; simpl; [reflexivity |]. rewrite PositiveMap.gempty. exact IH.
-    + induction (numbers (Pos.succ first) marks) as [| n ns IH]; simpl; [reflexivity |]. rewrite PositiveMap.gempty. exact IH.
+    + induction (numbers (Pos.succ first) marks) as [| n ns IH]; simpl; [reflexivity |]. rewrite PositiveMap.gempty.
+      exact IH.
+    + induction (numbers (Pos.succ first) marks) as [| n ns IH]; simpl; [reflexivity |]. rewrite PositiveMap.gempty.
+      exact IH.
   - assert (S : forall m', In m' (numbers (Pos.succ first) marks) -> (first < m')%positive).
     { intros m' H. apply numbers_from in H. lia. }
     simpl. destruct m; simpl; [rewrite PositiveMap.gss |]; rewrite fetch_skips, IH by assumption; reflexivity.
@@ -175,7 +179,7 @@ Definition seize (s : counted) (b : weighed) : counted :=
   Counted (map2 (fun (n : bool) v => if n then v - firm_worth b else v) (named b) (c_kept s))
     (c_loose s + firm_worth b) (c_doubtful s - weak_worth b).
 
-(** From one placement to the next: the numbers of the ballots that are newly touched, and of those no longer touched. *)
+(** From one placement to the next: the numbers of ballots that are newly touched, and of those no longer touched. *)
 Definition change := (list positive * list positive)%type.
 Definition change_between (old new : list bool) : change :=
   (numbers 1 (map2 (fun o n => n && negb o) old new), numbers 1 (map2 (fun o n => o && negb n) old new)).
@@ -298,12 +302,14 @@ Proof.
   f_equal; [apply map_ext; intros c; destruct (E c) as [-> _]; lia | |]; destruct (E 0) as [_ [E1 E2]]; lia.
 Qed.
 
-Lemma touched_points_are : forall marks ballots, loose marks ballots - doubtful marks ballots = touched_points marks ballots.
+Lemma touched_points_are : forall marks ballots,
+  loose marks ballots - doubtful marks ballots = touched_points marks ballots.
 Proof.
   intros marks ballots.
   assert (loose marks ballots = touched_points marks ballots + doubtful marks ballots) as ->; [| lia].
   unfold loose, doubtful, touched_points. revert ballots.
-  induction marks as [| m marks IH]; intros [| b ballots]; simpl; try reflexivity. rewrite IH. destruct m, (fragile b); simpl; lia.
+  induction marks as [| m marks IH]; intros [| b ballots]; simpl; try reflexivity. rewrite IH.
+  destruct m, (fragile b); simpl; lia.
 Qed.
 
 (** ** Each of them once *)
@@ -342,7 +348,8 @@ Fixpoint same_list {A : Type} (same : A -> A -> bool) (a b : list A) : bool :=
 Lemma same_list_iff : forall (A : Type) (same : A -> A -> bool), (forall x y, same x y = true <-> x = y) ->
   forall a b, same_list same a b = true <-> a = b.
 Proof.
-  intros A same H. induction a as [| x a IH]; intros [| y b]; simpl; split; intros E; try discriminate E; try reflexivity.
+  intros A same H. induction a as [| x a IH]; intros [| y b]; simpl; split; intros E; try discriminate E;
+    try reflexivity.
   - apply andb_true_iff in E. destruct E as [E1 E2]. apply H in E1. apply IH in E2. congruence.
   - injection E as -> ->. apply andb_true_iff. split; [apply H | apply IH]; reflexivity.
 Qed.

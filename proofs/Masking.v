@@ -1,6 +1,7 @@
 (** Double masking.  (docs/soundness.md, "Two masks")
 
-    A table has one row for each mask: [entry table i j] is the label under the masks i and j, [entry table i i] under i alone. *)
+    A table has one row for each mask: [entry table i j] is the label under the masks i and j, [entry table i i] that
+    under i alone. *)
 From Majorcert Require Export Geometry Ensemble.
 
 Definition entry (table : list (list label)) (i j : nat) : label := nth j (nth i table []) 0.
@@ -22,8 +23,8 @@ Definition double_masked (classes : N) (table : list (list label)) : label :=
        end.
 
 (** What an attack may do: with the patch hidden by mask i or by mask j, the view under both is the clean one. A mark
-    says that this mask hides the patch. Rows may be weak (fragile): entries of which both rows are weak may be anything,
-    wherever the patch is. Entries may be missing (no label of the [classes]): they may be anything too. *)
+    says that this mask hides the patch. Rows may be weak (fragile): entries of which both rows are weak may be
+    anything, wherever the patch is. Entries may be missing (no label of the [classes]): they may be anything too. *)
 Definition marked_at (marks : list bool) (i : nat) : bool := nth i marks false.
 Definition entries_rewritten (classes : N) (marks weak : list bool) (before after : list (list label)) : Prop :=
   length after = length before /\
@@ -79,7 +80,8 @@ Qed.
 
 (** A mask that hides the patch, with a solid row that says nothing but y: whatever the attack, the defender says y. *)
 Theorem covering_row_decides : forall classes marks weak before after k,
-  symmetric before -> singles_known classes before -> entries_rewritten classes marks weak before after -> (k < length before)%nat ->
+  symmetric before -> singles_known classes before -> entries_rewritten classes marks weak before after ->
+    (k < length before)%nat ->
   marked_at marks k = true -> marked_at weak k = false -> unanimous before k = true ->
   double_masked classes after = entry before k k.
 Proof.
@@ -139,10 +141,12 @@ Proof.
 Qed.
 
 (** No attack changes what is said without, if its row is not weak. *)
-Theorem masking_without_stays : forall classes marks weak before after c, singles_known classes before -> entries_rewritten classes marks weak before after ->
+Theorem masking_without_stays : forall classes marks weak before after c, singles_known classes before ->
+  entries_rewritten classes marks weak before after ->
   masking_without marks after = Some c -> masking_may_say marks weak before c = true.
 Proof.
-  intros classes marks weak before after c Hknown [Hlen Ha] H. unfold masking_without, masking_may_say, first_hiding in *. rewrite Hlen in H.
+  intros classes marks weak before after c Hknown [Hlen Ha] H.
+  unfold masking_without, masking_may_say, first_hiding in *. rewrite Hlen in H.
   destruct (find _ _) as [i |] eqn:F; [| discriminate H]. injection H as <-.
   apply find_some in F. destruct F as [Hi F]. apply in_rows in Hi.
   destruct (marked_at weak i) eqn:W; [reflexivity |]. rewrite Ha by auto. apply N.eqb_refl.
@@ -174,7 +178,8 @@ Proof.
   - apply find_some in F. destruct F as [Hi F]. apply in_rows in Hi.
     assert (Fw : marked_at marks i = true /\ marked_at weak i = false /\ unanimous table i = true) by lia.
     destruct Fw as [Fm [Fw Fu]].
-    rewrite (proved_label_is_clean classes marks weak table i), (proved_label_is_clean classes few weak table k) by assumption. auto.
+    rewrite (proved_label_is_clean classes marks weak table i),
+      (proved_label_is_clean classes few weak table k) by assumption. auto.
   - pose proof (find_none _ _ F k (proj2 (in_rows _ _) Hk)) as G. cbv beta in G.
     rewrite Ku, (fewer_marked few marks k Hf Km) in G. discriminate G.
 Qed.
@@ -184,11 +189,13 @@ Definition known_mixed (classes : N) (table : list (list label)) (i : nat) : boo
   existsb (fun j => (entry table i j <? classes) && negb (entry table i j =? entry table i i)) (seq 0 (length table)).
 
 Definition only_mixed_rows_miss (classes : N) (table : list (list label)) : Prop :=
-  forall i j, (i < length table)%nat -> (j < length table)%nat -> entry table i j < classes \/ known_mixed classes table i = true.
+  forall i j, (i < length table)%nat -> (j < length table)%nat ->
+    entry table i j < classes \/ known_mixed classes table i = true.
 
 Definition completes (classes : N) (table full : list (list label)) : Prop :=
   length full = length table /\
-  forall i j, (i < length table)%nat -> (j < length table)%nat -> entry table i j < classes -> entry full i j = entry table i j.
+  forall i j, (i < length table)%nat -> (j < length table)%nat -> entry table i j < classes ->
+    entry full i j = entry table i j.
 
 Lemma same_unanimity : forall classes table full i, singles_known classes table -> only_mixed_rows_miss classes table ->
   completes classes table full -> (i < length table)%nat -> unanimous full i = unanimous table i.
@@ -218,6 +225,7 @@ Proof.
   { induction l as [| i l IH]; intros Hl m; simpl; [reflexivity |].
     assert (Hi : (i < length table)%nat) by (apply Hl; left; reflexivity).
     rewrite (same_unanimity classes table full i) by assumption. rewrite (He i i Hi Hi (Hs i Hi)).
-    destruct (negb (entry table i i =? m) && unanimous table i); [apply He; auto | apply IH; intros; apply Hl; right; assumption]. }
+    destruct (negb (entry table i i =? m) && unanimous table i); [apply He; auto | apply IH; intros; apply Hl; right;
+      assumption]. }
   apply E. intros i Hi. apply in_rows. exact Hi.
 Qed.

@@ -114,7 +114,8 @@ Qed.
 Lemma rescored_fewer : forall marks window before after, fewer marks window -> rescored marks before after ->
   rescored window before after.
 Proof.
-  intros marks window before after Hf H. revert window Hf. induction H; intros window Hf; inversion Hf; subst; [constructor | |].
+  intros marks window before after Hf H. revert window Hf.
+  induction H; intros window Hf; inversion Hf; subst; [constructor | |].
   - destruct y; constructor; auto.
   - match goal with H : true = true -> _ |- _ => rewrite (H eq_refl) end. constructor; auto.
 Qed.

@@ -63,8 +63,10 @@ Proof.
   assert (Hz : z = w \/ beats w (votes w) z (votes z) = true).
   { destruct (N.eq_dec z w); [auto |]. right. apply IH; [left; reflexivity | assumption]. }
   destruct Hc as [<- | [<- | Hc]].
-  - subst z. destruct (beats d (votes d) y (votes y)) eqn:E; destruct Hz as [Hz | Hz]; try rewrite <- Hz in *; try congruence; ranks.
-  - subst z. destruct (beats d (votes d) y (votes y)) eqn:E; destruct Hz as [Hz | Hz]; try rewrite <- Hz in *; try congruence; ranks.
+  - subst z. destruct (beats d (votes d) y (votes y)) eqn:E; destruct Hz as [Hz | Hz]; try rewrite <- Hz in *;
+      try congruence; ranks.
+  - subst z. destruct (beats d (votes d) y (votes y)) eqn:E; destruct Hz as [Hz | Hz]; try rewrite <- Hz in *;
+      try congruence; ranks.
   - apply IH; [right; assumption | assumption].
 Qed.
 

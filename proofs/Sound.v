@@ -39,7 +39,8 @@ Lemma repeat_untouched : forall ballots, repeat false (length ballots) = untouch
 Proof. unfold untouched. induction ballots; simpl; congruence. Qed.
 
 Lemma counted_at_is : forall q cs cuts ballots ps, length ballots = length (flat_map (regions (image q)) cuts) ->
-  counted_at cs (changes (repeat false (length (flat_map (regions (image q)) cuts))) (map (ground_fast q (Voting cuts)) ps)) ballots
+  counted_at cs
+    (changes (repeat false (length (flat_map (regions (image q)) cuts))) (map (ground_fast q (Voting cuts)) ps)) ballots
   = map (fun p => counts cs (ground q (Voting cuts) p) ballots) ps.
 Proof.
   intros q cs cuts ballots ps H. unfold counted_at. rewrite start_counts, <- H, repeat_untouched.
@@ -93,16 +94,20 @@ Lemma first_solid : forall marks weak table, length marks = length table -> leng
   = option_map (fun i => if marked_at weak i then None else Some (entry table i i)) (first_hiding marks table).
 Proof.
   intros marks weak table H Hw single. unfold single, first_hiding, alone.
-  assert (E : map2 (fun (w : bool) c => if w then None else Some c) weak (map (fun i => entry table i i) (seq 0 (length table)))
+  assert (E : map2 (fun (w : bool) c => if w then None else Some c) weak (map (fun i => entry table i i) (seq 0
+    (length table)))
             = map (fun i => if marked_at weak i then None else Some (entry table i i)) (seq 0 (length table))).
-  { rewrite <- (map2_map _ _ _ _ (fun (w : bool) c => if w then None else Some c)), marked_seq by assumption. reflexivity. }
-  rewrite E, map_map. rewrite <- (marked_seq marks (length table) H) at 1. rewrite first_of_map, find_always. reflexivity.
+  { rewrite <- (map2_map _ _ _ _ (fun (w : bool) c => if w then None else Some c)), marked_seq by assumption.
+    reflexivity. }
+  rewrite E, map_map. rewrite <- (marked_seq marks (length table) H) at 1. rewrite first_of_map, find_always.
+  reflexivity.
 Qed.
 
 Lemma points_fast_is : forall cs ballots, points_fast cs ballots = map (fun c => points c ballots) cs.
 Proof.
   intros cs ballots. unfold points_fast.
-  assert (forall f, fold_left (fun votes b => map2 (fun (n : bool) v => if n then v + worth b else v) (map (fun c => names c b) cs) votes)
+  assert (forall f, fold_left (fun votes b => map2 (fun (n : bool) v => if n then v + worth b else v) (map (fun c =>
+    names c b) cs) votes)
       ballots (map f cs) = map (fun c => f c + points c ballots) cs) as E.
   { induction ballots as [| b ballots IH]; intros f; simpl; [apply map_ext; intros; lia |].
     rewrite map2_map, IH. apply map_ext. intros c. unfold gives. destruct (names c b); lia. }
@@ -114,7 +119,8 @@ Lemma same_windows : forall q cut mask,
   forall w, In w fast <-> In w (windows q cut mask).
 Proof.
   intros q cut mask fast w. unfold fast, windows.
-  rewrite (map_ext (touched_fast (image q) mask cut) (touched (image q) mask cut)) by (intros; apply touched_fast_is_touched).
+  rewrite (map_ext (touched_fast (image q) mask cut) (touched (image q) mask cut)) by (intros;
+    apply touched_fast_is_touched).
   split; [apply distinct_among |]. intros H.
   destruct (distinct_stands_for_all _ same_marks _ [] w (fun x => proj2 (same_marks_iff x x) eq_refl) H) as [y [Hy Hs]].
   apply same_marks_iff in Hs. subst y. exact Hy.
@@ -123,7 +129,8 @@ Qed.
 Lemma largest_same : forall (A : Type) (f : A -> N) l l', (forall x, In x l <-> In x l') ->
   largest (map f l) = largest (map f l').
 Proof.
-  assert (forall (A : Type) (f : A -> N) l l', (forall x, In x l -> In x l') -> largest (map f l) <= largest (map f l')) as H.
+  assert (forall (A : Type) (f : A -> N) l l', (forall x, In x l -> In x l') ->
+    largest (map f l) <= largest (map f l')) as H.
   { intros A f l l' H. apply largest_below. intros x Hx. apply in_map_iff in Hx. destruct Hx as [y [<- Hy]].
     apply largest_above. apply in_map. auto. }
   intros A f l l' E. apply N.le_antisymm; apply H; intros x; apply E.
@@ -154,10 +161,12 @@ Qed.
 
 Lemma well_is_fitting : forall q ps d, well q (survey_of q ps (fst d)) d = true -> fitting q d.
 Proof.
-  intros q ps [[cuts | guarded stride | cut mask] [ballots | weak table | rows]] H; simpl in H; try discriminate H; simpl.
+  intros q ps [[cuts | guarded stride | cut mask] [ballots | weak table | rows]] H; simpl in H; try discriminate H;
+    simpl.
   - apply Nat.eqb_eq. exact H.
   - apply andb_true_iff in H. destruct H as [H1 H2]. apply table_fits_iff in H2. destruct H2 as [H2 [H3 _]].
-    split; [assumption |]. split; [assumption |]. intros ->. simpl in H1. destruct (length (masks _ _ _)); discriminate H1.
+    split; [assumption |]. split; [assumption |]. intros ->. simpl in H1.
+    destruct (length (masks _ _ _)); discriminate H1.
   - apply andb_true_iff in H. destruct H as [H1 H2]. apply Nat.eqb_eq in H2. auto.
 Qed.
 
@@ -197,7 +206,8 @@ Proof.
       apply map_ext. intros c. unfold guarded_reach. cbv zeta.
       rewrite (masked_label_same (classes q) _ (windows q cut mask) rows Hpos (same_windows q cut mask)).
       unfold stay_loudest.
-      rewrite (largest_same _ (fun window => inside _ (less window _) rows) _ (windows q cut mask) (same_windows q cut mask)).
+      rewrite (largest_same _ (fun window => inside _ (less window _) rows) _ (windows q cut mask) (same_windows q cut
+        mask)).
       unfold reach_on. rewrite W. reflexivity.
     + rewrite map_map. apply map_ext. intros p. unfold reach_on. rewrite W. reflexivity.
 Qed.
@@ -208,7 +218,8 @@ Lemma paper_reaches_fast_are : forall q ps cuts ballots, 0 < classes q ->
   = map (fun p => map (paper_reach (classes q) (ground q (Voting cuts) p) ballots) (labels (classes q))) ps.
 Proof.
   intros q ps cuts ballots Hpos H. pose proof (well_is_fitting q ps (Voting cuts, Ballots ballots) H) as Hf.
-  pose proof (label_fast_is q ps (Voting cuts, Ballots ballots) Hpos H) as Hl. cbn [fst survey_of] in *. unfold paper_reaches_fast.
+  pose proof (label_fast_is q ps (Voting cuts, Ballots ballots) Hpos H) as Hl. cbn [fst survey_of] in *.
+  unfold paper_reaches_fast.
   rewrite Hl, counted_at_is, map_map by exact Hf. apply map_ext. intros p. unfold counts. cbn [c_kept c_loose].
   cbn [label_of]. cbv zeta.
   rewrite (entry_of_map (vote (classes q) ballots)) by (apply in_labels; apply vote_in_range; assumption).
@@ -221,7 +232,8 @@ Lemma margin_fast_is : forall q ps cuts ballots, 0 < classes q ->
   = margin (classes q) (largest (map (fun p => touched_points (ground q (Voting cuts) p) ballots) ps)) ballots.
 Proof.
   intros q ps cuts ballots Hpos H. pose proof (well_is_fitting q ps (Voting cuts, Ballots ballots) H) as Hf.
-  pose proof (label_fast_is q ps (Voting cuts, Ballots ballots) Hpos H) as Hl. cbn [fst survey_of] in *. unfold margin_fast.
+  pose proof (label_fast_is q ps (Voting cuts, Ballots ballots) Hpos H) as Hl. cbn [fst survey_of] in *.
+  unfold margin_fast.
   rewrite Hl, counted_at_is, map_map, start_counts by exact Hf. unfold counts. cbn [c_kept c_loose c_doubtful].
   cbn [label_of]. cbv zeta.
   rewrite (entry_of_map (vote (classes q) ballots)) by (apply in_labels; apply vote_in_range; assumption).

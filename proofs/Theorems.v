@@ -18,7 +18,8 @@ Proof.
   injection H as H. exact H.
 Qed.
 
-Lemma forallb_map_to : forall (A B : Type) (f : B -> bool) (g : A -> B) l, forallb f (map g l) = forallb (fun x => f (g x)) l.
+Lemma forallb_map_to : forall (A B : Type) (f : B -> bool) (g : A -> B) l,
+  forallb f (map g l) = forallb (fun x => f (g x)) l.
 Proof. induction l as [| x l IH]; simpl; [| rewrite IH]; reflexivity. Qed.
 
 (** What has been established when an image is judged. *)
@@ -31,7 +32,8 @@ Lemma judge_establishes : forall q cl kinds records y holds, judge (prepare q cl
   judged_well q kinds ensemble /\ y = ensemble_label q ensemble /\ y < classes q /\
   holds = certified (prepare q cl kinds) ensemble y.
 Proof.
-  intros q cl kinds records y holds H ensemble. unfold judge in H. cbn [p_question p_kinds p_surveys p_labels prepare] in H.
+  intros q cl kinds records y holds H ensemble. unfold judge in H.
+  cbn [p_question p_kinds p_surveys p_labels prepare] in H.
   fold ensemble in H. set (ps := places q kinds) in *.
   destruct (_ && _) eqn:E in H; [| discriminate H].
   apply andb_true_iff in E. destruct E as [E Ewell]. apply andb_true_iff in E. destruct E as [E Elen].
@@ -42,7 +44,8 @@ Proof.
   { apply Forall_forall. exact Ewell. }
   assert (Hf : Forall (fitting q) ensemble).
   { eapply Forall_impl; [| exact Hw]. intros d. apply well_is_fitting. }
-  assert (Hl : map2 (label_fast q (labels (classes q))) (map (survey_of q ps) kinds) ensemble = map (label_of q) ensemble).
+  assert (Hl : map2 (label_fast q (labels (classes q))) (map (survey_of q ps) kinds) ensemble =
+    map (label_of q) ensemble).
   { rewrite <- Hk at 1. rewrite map2_fst. apply map_ext_in. intros d Hd. apply label_fast_is; auto. }
   rewrite Hl in H. injection H as <- <-. repeat split; auto. apply verdict_in_range. assumption.
 Qed.
@@ -75,7 +78,8 @@ Proof.
   { intros p. rewrite <- closed_form_fast_is_closed_form, map_map. reflexivity. }
   rewrite forallb_forall. split.
   - intros H p Hp. rewrite map_with_ground.
-    apply (everywhere_holds q ensemble (fun ms => closed_form (classes q) (map2 f ensemble ms) y = true)); [| assumption].
+    apply (everywhere_holds q ensemble (fun ms => closed_form (classes q) (map2 f ensemble ms) y = true));
+      [| assumption].
     intros r Hr. rewrite <- map_with_ground, <- E. apply H. assumption.
   - intros H p Hp. rewrite E. apply H. eapply places_are_placements. eassumption.
 Qed.
@@ -85,9 +89,11 @@ Lemma exact_claim : forall q kinds ensemble y, judged_well q kinds ensemble ->
    forall p, In p (placements (image q) (patch q)) ->
      closed_form (classes q) (map (fun d => reach_on q d (ground q (fst d) p)) ensemble) y = true).
 Proof.
-  intros q kinds ensemble y [[_ Hpos] [Hk [_ Hw]]]. subst kinds. unfold certified. cbn [p_question p_claim p_surveys p_labels p_places prepare].
+  intros q kinds ensemble y [[_ Hpos] [Hk [_ Hw]]]. subst kinds. unfold certified.
+  cbn [p_question p_claim p_surveys p_labels p_places prepare].
   rewrite map2_fst.
-  rewrite (map_ext_in _ (fun d => map (fun p => map (reach_on q d (ground q (fst d) p)) (labels (classes q))) (places q (map fst ensemble)))).
+  rewrite (map_ext_in _ (fun d => map (fun p => map (reach_on q d (ground q (fst d) p)) (labels (classes q))) (places
+    q (map fst ensemble)))).
   - rewrite by_place_map. apply closed_form_everywhere.
   - intros d Hd. apply reaches_fast_are; [assumption |]. rewrite Forall_forall in Hw. auto.
 Qed.
@@ -136,13 +142,15 @@ Theorem check_is_sound : forall q cl kinds records y, check (prepare q cl kinds)
   ensemble_label q (combine kinds records) = y /\ promised q cl (combine kinds records) y.
 Proof.
   intros q cl kinds records y H. unfold check in H.
-  destruct (judge (prepare q cl kinds) records) as [[label []] |] eqn:J; try discriminate H. apply N.eqb_eq in H. subst label.
+  destruct (judge (prepare q cl kinds) records) as [[label []] |] eqn:J; try discriminate H. apply N.eqb_eq in H.
+  subst label.
   destruct (judge_establishes _ _ _ _ _ _ J) as [Hw [Hy [Hlt Hc]]].
   set (ensemble := combine kinds records) in *. split; [congruence |]. symmetry in Hc. clear J. clearbody ensemble.
   pose proof Hw as Hwell. destruct Hw as [Hq [Hk [Hf Hw]]].
   destruct cl as [| | | slack].
   - apply certified_recovers; try assumption. apply (exact_claim q kinds ensemble y); assumption.
-  - apply andb_true_iff in Hc. destruct Hc as [Ht Hc]. cbn [p_question p_claim p_surveys p_labels p_places prepare] in *.
+  - apply andb_true_iff in Hc. destruct Hc as [Ht Hc].
+    cbn [p_question p_claim p_surveys p_labels p_places prepare] in *.
     pose proof (touching_is_voting q kinds ensemble Hwell Ht) as Hv. subst kinds.
     apply paper_recovers; try assumption.
     rewrite map2_fst in Hc.
@@ -150,16 +158,19 @@ Proof.
                     | (Voting _, Ballots ballots) => paper_reach (classes q) marks ballots
                     | _ => fun _ => true
                     end).
-    rewrite (map_ext_in _ (fun d => map (fun p => map (f d (ground q (fst d) p)) (labels (classes q))) (places q (map fst ensemble)))) in Hc.
+    rewrite (map_ext_in _ (fun d => map (fun p => map (f d (ground q (fst d) p)) (labels (classes q))) (places q (map
+      fst ensemble)))) in Hc.
     + rewrite by_place_map in Hc. pose proof (proj1 (closed_form_everywhere q f ensemble y) Hc) as Hcf.
       intros p Hp. exact (Hcf p Hp).
     + intros d Hd. rewrite Forall_forall in Hw, Hv. specialize (Hw d Hd). specialize (Hv d Hd).
-      destruct d as [[cuts | |] [ballots | |]]; simpl in Hv; try contradiction Hv. apply paper_reaches_fast_are; [apply Hq | exact Hw].
+      destruct d as [[cuts | |] [ballots | |]]; simpl in Hv; try contradiction Hv.
+      apply paper_reaches_fast_are; [apply Hq | exact Hw].
   - unfold certified in Hc. cbn [p_question p_claim p_surveys p_labels p_places prepare] in Hc. subst kinds.
     destruct ensemble as [| d [| ? ?]]; cbn [map] in Hc; try discriminate Hc.
     inversion Hw as [| ? ? Hwd _]; subst. inversion Hf as [| ? ? Hfd _]; subst.
     destruct d as [[cuts | |] [ballots | |]]; simpl in Hc; try discriminate Hc.
-    change (margin_fast q (labels (classes q)) (survey_of q (places q [Voting cuts]) (Voting cuts)) (Voting cuts, Ballots ballots) = true) in Hc.
+    change (margin_fast q (labels (classes q)) (survey_of q (places q [Voting cuts]) (Voting cuts)) (Voting cuts,
+      Ballots ballots) = true) in Hc.
     rewrite margin_fast_is in Hc by (try apply Hq; exact Hwd).
     intros p after Hp Ha. inversion Ha as [| ? d' ? ? [Hkd Hd] Hnil]; subst. inversion Hnil; subst.
     destruct d' as [k' r']. simpl in Hkd. subst k'. destruct r' as [after | |]; simpl in Hd; try contradiction Hd.
@@ -167,11 +178,13 @@ Proof.
     destruct (places_stand_for_all q [Voting cuts] p Hp) as [r [Hr [_ Hg]]].
     eapply (margin_certifies (classes q) _ (marks_of q (Voting cuts) p) ballots); [apply Hq | | | exact Hc | exact Hd].
     + exact (eq_trans (marks_length q cuts p) (eq_sym Hfd)).
-    + apply largest_above. apply in_map_iff. exists r. split; [| exact Hr]. rewrite <- (Hg (Voting cuts)) by (left; reflexivity). reflexivity.
+    + apply largest_above. apply in_map_iff. exists r. split; [| exact Hr].
+      rewrite <- (Hg (Voting cuts)) by (left; reflexivity). reflexivity.
   - destruct slack as [| s].
     + unfold certified in Hc. cbn [p_question p_claim p_surveys p_labels p_places prepare] in Hc. subst kinds.
       rewrite map2_fst in Hc.
-      rewrite (map_ext_in _ (fun d => map (fun p => map (may_say_on q d (ground q (fst d) p)) (labels (classes q))) (places q (map fst ensemble)))) in Hc.
+      rewrite (map_ext_in _ (fun d => map (fun p => map (may_say_on q d (ground q (fst d) p)) (labels (classes q)))
+        (places q (map fst ensemble)))) in Hc.
       * rewrite by_place_map in Hc. apply certified_detects; try assumption.
         exact (proj1 (closed_form_everywhere q (may_say_on q) ensemble y) Hc).
       * intros d Hd. rewrite Forall_forall in Hw. rewrite withouts_fast_are; [| apply Hq | auto].
@@ -181,7 +194,8 @@ Proof.
       inversion Hw as [| ? ? Hwd _]; subst. apply andb_true_iff in Hc. destruct Hc as [Ht Hc].
       exists d. split; [reflexivity |].
       assert (Hv : is_voting d).
-      { destruct d as [[cuts | |] [ballots | |]]; simpl in Ht; try discriminate Ht; inversion Hf as [| ? ? Hfd _]; simpl in Hfd; try contradiction Hfd. exact I. }
+      { destruct d as [[cuts | |] [ballots | |]]; simpl in Ht; try discriminate Ht; inversion Hf as [| ? ? Hfd _];
+          simpl in Hfd; try contradiction Hfd. exact I. }
       rewrite withouts_fast_are in Hc; [| apply Hq | exact Hwd].
       destruct d as [[cuts | |] [ballots | |]]; simpl in Hv; try contradiction Hv.
       rewrite forallb_map_to, forallb_forall in Hc.
@@ -200,7 +214,8 @@ Theorem check_is_complete : forall q kinds records y holds,
   check (prepare q Exact kinds) records y = true.
 Proof.
   intros q kinds records y holds J Hv H. unfold check. rewrite J.
-  destruct (judge_establishes _ _ _ _ _ _ J) as [Hw [Hy [Hlt Hc]]]. pose proof Hw as Hwell. destruct Hw as [Hq [Hk [Hf Hw]]].
+  destruct (judge_establishes _ _ _ _ _ _ J) as [Hw [Hy [Hlt Hc]]]. pose proof Hw as Hwell.
+  destruct Hw as [Hq [Hk [Hf Hw]]].
   assert (holds = true) as ->; [| apply N.eqb_refl].
   rewrite Hc. apply (exact_claim q kinds); [assumption |].
   apply (recovery_is_exact q (combine kinds records) y); assumption.
@@ -244,10 +259,12 @@ Proof.
   intros q kinds records y holds J. destruct (judge_establishes _ _ _ _ _ _ J) as [[[_ Hpos] [Hk [_ Hw]]] [Hy _]].
   unfold alerted, ensemble_alert. cbn [p_question p_claim p_kinds p_surveys p_labels p_places prepare].
   set (ensemble := combine kinds records) in *. clearbody ensemble. clear J. subst kinds.
-  rewrite map2_fst, (map_ext_in _ (fun d => map (fun p => map (possible (without_of q p d)) (labels (classes q))) (places q (map fst ensemble)))).
+  rewrite map2_fst, (map_ext_in _ (fun d => map (fun p => map (possible (without_of q p d)) (labels (classes q)))
+    (places q (map fst ensemble)))).
   2: { intros d Hd. rewrite Forall_forall in Hw. apply said_without_is; auto. }
   rewrite by_place_map. rewrite <- Hy.
-  assert (E : forall p, closed_form_fast (labels (classes q)) (map (fun d => map (possible (without_of q p d)) (labels (classes q))) ensemble) y
+  assert (E : forall p, closed_form_fast (labels (classes q)) (map (fun d => map (possible (without_of q p d)) (labels
+    (classes q))) ensemble) y
             = closed_form (classes q) (map (fun d => possible (without_of q p d)) ensemble) y).
   { intros p. rewrite <- closed_form_fast_is_closed_form, map_map. reflexivity. }
   apply eq_true_iff_eq. rewrite !existsb_exists. split.
@@ -262,18 +279,24 @@ Qed.
 
 Theorem slack_alert_is_right : forall q s cuts ballots y holds,
   judge (prepare q (Detect (N.pos s)) [Voting cuts]) [Ballots ballots] = Some (y, holds) ->
-  alerted (prepare q (Detect (N.pos s)) [Voting cuts]) [Ballots ballots] y = slack_alert q (N.pos s) (Voting cuts, Ballots ballots).
+  alerted (prepare q (Detect (N.pos s)) [Voting cuts]) [Ballots ballots] y = slack_alert q (N.pos s) (Voting cuts,
+    Ballots ballots).
 Proof.
-  intros q s cuts ballots y holds J. destruct (judge_establishes _ _ _ _ _ _ J) as [[[_ Hpos] [_ [Hf Hw]]] [Hy [Hlt _]]].
-  unfold alerted, slack_alert, alert. cbn [p_question p_claim p_kinds p_surveys p_labels p_places prepare combine map alarms survey_of].
+  intros q s cuts ballots y holds J.
+  destruct (judge_establishes _ _ _ _ _ _ J) as [[[_ Hpos] [_ [Hf Hw]]] [Hy [Hlt _]]].
+  unfold alerted, slack_alert, alert.
+  cbn [p_question p_claim p_kinds p_surveys p_labels p_places prepare combine map alarms survey_of].
   inversion Hf as [| ? ? Hfd _]; subst. simpl in Hfd.
   assert (Hv : vote (classes q) ballots = ensemble_label q (combine [Voting cuts] [Ballots ballots])).
-  { unfold ensemble_label. cbn [combine map label_of]. symmetry. apply verdict_of_one. apply vote_in_range. assumption. }
+  { unfold ensemble_label. cbn [combine map label_of]. symmetry. apply verdict_of_one. apply vote_in_range.
+    assumption. }
   rewrite <- Hv in *. set (y := vote (classes q) ballots) in *.
   rewrite counted_at_is by (rewrite map_length; exact Hfd).
   assert (E : forall p, existsb (fun b => b) (map2 (fun c v => negb (c =? y) && beats c v y
-                (entry_of y (labels (classes q)) (c_kept (counts (labels (classes q)) (ground q (Voting cuts) p) (map as_recorded ballots))) + N.pos s))
-                (labels (classes q)) (c_kept (counts (labels (classes q)) (ground q (Voting cuts) p) (map as_recorded ballots))))
+                (entry_of y (labels (classes q)) (c_kept (counts (labels (classes q)) (ground q (Voting cuts) p) (map
+                  as_recorded ballots))) + N.pos s))
+                (labels (classes q)) (c_kept (counts (labels (classes q)) (ground q (Voting cuts) p) (map as_recorded
+                  ballots))))
               = alarm (classes q) (N.pos s) (marks_of q (Voting cuts) p) ballots y).
   { intros p. unfold counts. cbn [c_kept]. rewrite entry_of_map by (apply in_labels; assumption). rewrite map2_map_r.
     unfold alarm. apply eq_true_iff_eq. rewrite !existsb_exists. split.

@@ -218,7 +218,8 @@ Theorem margin_implies_local : forall classes most marks ballots c, 0 < classes 
 Proof.
   intros classes most marks ballots c Hpos Hlen Hmost Hm Hc. unfold paper_reach.
   destruct (c =? vote classes ballots) eqn:E; [reflexivity |]. simpl.
-  unfold margin in Hm. cbv zeta in Hm. rewrite forallb_labels in Hm. specialize (Hm c Hc). cbv beta in Hm. rewrite E in Hm.
+  unfold margin in Hm. cbv zeta in Hm. rewrite forallb_labels in Hm. specialize (Hm c Hc). cbv beta in Hm.
+  rewrite E in Hm.
   pose proof (margin_sums c marks ballots Hlen). pose proof (margin_sums (vote classes ballots) marks ballots Hlen).
   destruct (c <? vote classes ballots) eqn:F in Hm; ranks.
 Qed.
@@ -263,7 +264,8 @@ Qed.
 (** On another set-up every solid ballot of the clean image is as recorded, and a patch changes what it touches. *)
 Inductive repainted : list bool -> list ballot -> list ballot -> Prop :=
   | all_painted : repainted [] [] []
-  | same : forall b marks before after, repainted marks before after -> repainted (false :: marks) (b :: before) (b :: after)
+  | same : forall b marks before after, repainted marks before after ->
+    repainted (false :: marks) (b :: before) (b :: after)
   | painted : forall b any marks before after, worth any = worth b -> repainted marks before after ->
       repainted (true :: marks) (b :: before) (any :: after).
 

@@ -113,7 +113,8 @@ let record classes defender found =
 (* One question: its header, then its images. *)
 let rec question () =
   let image = pair "size" in
-  let classes = match expect "classes" with [ n ] -> whole n | _ -> fail !line_number "expected one number of classes" in
+  let classes =
+    match expect "classes" with [ n ] -> whole n | _ -> fail !line_number "expected one number of classes" in
   let patch = pair "patch" in
   let claim = claim (expect "claim") in
   let n = match expect "defenders" with [ n ] -> of_number (whole n) | _ -> fail !line_number "expected one number" in
