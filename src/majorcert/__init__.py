@@ -30,6 +30,8 @@ from majorcert.errors import (
 from majorcert.reports.score import Score, Summary, score, summary
 
 if TYPE_CHECKING:
+    from majorcert.attacks.attack import attack
+    from majorcert.audit.verify import verify
     from majorcert.files.evidence import load_evidence
     from majorcert.nets.defender import Defender, Ensemble
     from majorcert.nets.masking import MaskingDefender
@@ -38,7 +40,9 @@ LATER = {
     "Defender": "majorcert.nets.defender",
     "Ensemble": "majorcert.nets.defender",
     "MaskingDefender": "majorcert.nets.masking",
+    "attack": "majorcert.attacks.attack",
     "load_evidence": "majorcert.files.evidence",
+    "verify": "majorcert.audit.verify",
 }
 """Names that need torch or files: they are imported when they are first asked for."""
 
@@ -73,6 +77,7 @@ __all__ = [
     "Summary",
     "Verdict",
     "Witness",
+    "attack",
     "certify",
     "detect",
     "drs",
@@ -83,6 +88,7 @@ __all__ = [
     "score",
     "strategy",
     "summary",
+    "verify",
 ]
 
 

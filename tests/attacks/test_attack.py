@@ -51,7 +51,7 @@ def test_it_breaks_some_and_nothing_that_is_certified(tmp_path: Path) -> None:
     assert whole["certified"] == 0
     assert {now.classifier for now in told} == {"defended", "undefended"}
     assert (told[-1].steps, told[-1].n_images) == (told[-1].n_steps, 9)
-    again = attack(ensemble(), pictures(), "2x2", tmp_path, undefended=plain, n_images=9, effort=LEAST)
+    again = mc.attack(ensemble(), pictures(), "2x2", tmp_path, undefended=plain, n_images=9, effort=LEAST)
     assert again.summary == found.summary, "what is there is not done again"
 
 

@@ -623,7 +623,7 @@ def test_verify_is_a_function_of_python(studio: Path) -> None:
     evidence = voted(studio)
     defenders = [Defender.load(studio / "runs" / name) for name in ("rows-2", "columns-2", "blocks-3")]
     images = load(str(studio / "data.npz"), "test")
-    audit = verify(mc.majorcert(evidence, PATCH), evidence, sample=4, images=images, defenders=defenders)
+    audit = mc.verify(mc.majorcert(evidence, PATCH), evidence, sample=4, images=images, defenders=defenders)
     assert audit.differences == ()
     assert (len(audit.rows), audit.n_split, audit.n_changed) == (4, 20, 0)
     with pytest.raises(EvidenceError, match="got 2 networks and the evidence of 3"):

@@ -67,7 +67,7 @@ def test_masking_knows_no_tolerance(tmp_path: Path) -> None:
     ballots("rows:1", 2, distance=np.full((N, 8), 0.5)).save(tmp_path / "rows.zarr")
     refused = asked("certify", tmp_path / "rows.zarr", "--patch", "1", "--method", "pg-drs", "--fragile", "0.1")
     assert refused.exit_code == 2
-    assert "MaskedScores knows no tolerance" in refused.stderr
+    assert "MaskedScores(12 images, rows:1, 3 classes, mask 1x1) was recorded without distances" in refused.stderr
 
 
 def test_a_store_of_masked_scores_keeps_its_mask(stores: list[Path], tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ def patchguard(scores: Scores | Ballots, patch: Patch, *, threshold: float = 0.0
     return replace(drs(evidence, patch, bound="local"), method="pg-drs")
 
 
-@dataclass(frozen=True, init=False, eq=False)
+@dataclass(frozen=True, init=False, eq=False, repr=False)
 class MaskedScores(Evidence):
     """A defender that masks: evidence that can stand alone or join any ensemble."""
 
@@ -81,6 +81,9 @@ class MaskedScores(Evidence):
             provenance={**scores.provenance, "kind": "scores", "mask": str(mask), "mask_threshold": str(share)},
             label=plurality(np.concatenate([np.zeros((0, scores.n_classes), np.int64), *left])),
         )
+
+    def __repr__(self) -> str:
+        return f"MaskedScores({len(self)} images, {self.scores.strategy}, {self.n_classes} classes, mask {self.mask})"
 
     def __getitem__(self, images: slice | Ints) -> "MaskedScores":
         return taken(self, images, "scores", "images", "label")

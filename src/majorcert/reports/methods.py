@@ -58,10 +58,15 @@ def counted(who: str, verdict: Verdict, truth: Ints | None) -> dict[str, Any]:
     return line
 
 
+def _pooled(defenders: Any) -> Pool:
+    """Their votes added up; a pool says itself what may be in it."""
+    return Pool(defenders)
+
+
 TOGETHER: Mapping[str, Callable[[Sequence[Evidence], Patch], Verdict]] = {
     "majorcert-exact": majorcert,
     "majorcert-paper": lambda defenders, patch: majorcert(defenders, patch, reach="paper"),
-    "pool": lambda defenders, patch: majorcert([Pool(_votes(defenders))], patch),
+    "pool": lambda defenders, patch: majorcert([_pooled(defenders)], patch),
     "detection": detect,
 }
 ALONE: Mapping[str, Callable[[Evidence, Patch], Verdict]] = {
@@ -70,8 +75,3 @@ ALONE: Mapping[str, Callable[[Evidence, Patch], Verdict]] = {
     "pg-drs": lambda each, patch: replace(drs(each, patch, bound="local"), method="pg-drs"),
 }
 METHODS = (*TOGETHER, *ALONE)
-
-
-def _votes(defenders: Sequence[Evidence]) -> Any:
-    """A pool says itself what may be in it."""
-    return list(defenders)
