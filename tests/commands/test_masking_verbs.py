@@ -32,8 +32,9 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for label, rows in ((0, slice(0, 4)), (1, slice(4, 8))):
         images[labels == label, rows] += 100
     path = tmp_path_factory.mktemp("data") / "halves.npz"
-    kept = {"images": images[:120], "labels": labels[:120], "test_images": images[120:], "test_labels": labels[120:]}
-    np.savez(path, class_names=["top", "bottom"], **kept)
+    kept: dict[str, Any] = {"images": images[:120], "labels": labels[:120], "class_names": ["top", "bottom"]}
+    kept |= {"test_images": images[120:], "test_labels": labels[120:]}
+    np.savez(path, **kept)
     return path
 
 

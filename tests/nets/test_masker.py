@@ -9,8 +9,9 @@ import torch
 import majorcert as mc
 from majorcert.core.reach import NO_LABEL
 from majorcert.nets.masked import MaskCutter, centred, outside, shown
-from majorcert.nets.masker import Masker
-from majorcert.nets.models import ModelConfig, build
+from majorcert.nets.masker import Masker, _Look
+from majorcert.nets.models import Cascade, ModelConfig, average, build, mirror
+from majorcert.nets.models import cascade as cascaded
 from majorcert.nets.shards import fetched
 
 torch.set_num_threads(1)
@@ -139,6 +140,59 @@ def test_only_what_is_needed_is_looked_at() -> None:
     covering = int(hidden[:, :2, :2].any(dim=2).any(dim=1).sum())
     assert covering == 1
     assert seen == [len(hidden), len(hidden) - 1]
+
+
+def cascade(sure: float = 0.6) -> tuple[Masker, Cascade]:
+    """Of two networks that often differ."""
+    torch.manual_seed(5)
+    plain = ModelConfig("small", 3, N_CLASSES, width=4)
+    config = cascaded(mirror(average((plain, plain)), "masked"), sure)
+    network = build(config).eval()
+    assert isinstance(network, Cascade)
+    with torch.no_grad():
+        members: Any = network.members[0].members
+        for member in members[0].members:
+            member[-1].weight *= 2 / member(views := centred(images(50)).permute(0, 3, 1, 2)).std(dim=0)[:, None]
+            member[-1].bias -= member(views).mean(dim=0)
+    return Masker.of(network, mc.Masks.parse(SPECS[0]), image_size=SIZE, channels=3, config=config), network
+
+
+def test_a_cascade_says_under_every_pair_what_its_network_says() -> None:
+    (of, network), some = cascade(), images(12)
+    table = whole_table(of, some)
+    first, second = torch.triu_indices(of.n_masks, of.n_masks)
+    agreed = []
+    for k in range(len(some)):
+        views = of.cutter.take(centred(some), torch.full_like(first, k), first, second)
+        with torch.inference_mode():
+            expected = network(views).argmax(dim=1)
+            agreed.append(network.first(views).argmax(dim=1) == network.members[0](views).argmax(dim=1))
+        assert table.labels[k].tolist() == expected.tolist()
+    assert not torch.cat(agreed).all(), "both stages always said the same"
+    assert of.predict(some).tolist() == table.label.tolist()
+
+
+def test_the_distance_of_a_cascade_is_never_more_than_the_truth() -> None:
+    """Every probability of both stages moves by a little less than the distance of a view: its label stays."""
+    (of, network), some, moves = cascade(), images(6), torch.Generator().manual_seed(0)
+    look = _Look(of, some, None)
+    place = torch.cartesian_prod(torch.arange(6), torch.arange(of.n_masks), torch.arange(of.n_masks)).T
+    look.views(*place)
+    labels, far = look.labels[tuple(place)], look.distance[tuple(place)][:, None]
+    with torch.inference_mode():
+        views = of.cutter.take(centred(some), *place)
+        alone, mean = (stage(views).softmax(dim=1) for stage in (network.first, network.members[0]))
+    sure, agreed = alone.amax(dim=1) >= network.sure, alone.argmax(dim=1) == mean.argmax(dim=1)
+    for kind in (sure & agreed, sure & ~agreed, ~sure & agreed, ~sure & ~agreed):
+        assert int((kind & (far[:, 0] > 0.01)).sum()) > 3
+    for scale, holds in ((0.999, True), (1.5, False)):
+        changed = torch.zeros_like(sure)
+        for _ in range(300):
+            signs = 2 * torch.randint(0, 2, (2, *alone.shape), generator=moves) - 1
+            one, two = alone + scale * far * signs[0], mean + scale * far * signs[1]
+            moved = torch.where(one.amax(dim=1, keepdim=True) >= network.sure, one, two).argmax(dim=1)
+            changed |= moved != labels
+        assert bool(changed.any()) != holds
 
 
 @pytest.mark.parametrize("spec", SPECS)

@@ -293,6 +293,14 @@ def test_averages_and_mirror_images_are_masking_defenders(network: torch.nn.Modu
         expected = [net(seen).softmax(1) for net in members for seen in (view, view.flip(3))]
         assert torch.allclose(both.model(view).softmax(1), torch.stack(expected).mean(0), atol=1e-6)
     assert len(np.unique(both.pairs(images).labels)) > 1
+    (fast,) = averaged([tmp_path / "a", tmp_path / "b"], tmp_path / "fast", mirrored=True, sure=0.9)
+    assert fast.model.name == "cascade:0.9"
+    assert load_defender(tmp_path / "fast").facts()["network_sha256"] != both.facts()["network_sha256"]
+    for wrong in (0.0, 1.5):
+        with pytest.raises(ModelError, match=f"above 0 and at most 1, as in 'cascade:0.9', got 'cascade:{wrong:g}'"):
+            averaged([tmp_path / "a", tmp_path / "b"], tmp_path / "wrong", sure=wrong)
+    with pytest.raises(ModelError, match=r"threshold is None there, got 0.3"):
+        averaged([tmp_path / "a", tmp_path / "b"], tmp_path / "wrong", threshold=0.3)
 
 
 def test_boxes_are_of_the_given_sides_anywhere_inside() -> None:

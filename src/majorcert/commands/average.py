@@ -18,6 +18,9 @@ def average(
     threshold: Annotated[
         float | None, typer.Option(help="A score at or over it is a vote; by default as in the first run.")
     ] = None,
+    sure: Annotated[
+        float | None, typer.Option(help="Of masks: the first network alone decides where it is so sure, as in 0.9.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Average the probabilities of several trained networks, so that each ablation casts one, better ballot.
@@ -28,7 +31,7 @@ def average(
     """
     from majorcert.nets.averaging import averaged
 
-    blueprints = averaged(runs, out, mirrored=mirror, threshold=threshold)
+    blueprints = averaged(runs, out, mirrored=mirror, threshold=threshold, sure=sure)
     what = f"the average of {len(runs)} networks" if len(runs) > 1 else "the network"
     also = ", every view also seen in a mirror" if mirror else ""
     for blueprint in blueprints:

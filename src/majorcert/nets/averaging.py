@@ -8,20 +8,26 @@ from majorcert.errors import ModelError
 from majorcert.nets.blueprint import Blueprint
 from majorcert.nets.ensemble_file import member_folders, resolved, write_members
 from majorcert.nets.folders import ENSEMBLE, check_free
-from majorcert.nets.models import Average, Mirror, average, mirror, mirrors_in
+from majorcert.nets.models import Average, Cascade, Mirror, average, cascade, mirror, mirrors_in
 
 ALIKE = ("strategy", "view", "image_size", "channels", "class_names")
 """What the blueprints of networks that are averaged agree in."""
 
 
 def averaged(
-    runs: Sequence[Path], out: Path, *, mirrored: bool = False, threshold: float | None = None
+    runs: Sequence[Path],
+    out: Path,
+    *,
+    mirrored: bool = False,
+    threshold: float | None = None,
+    sure: float | None = None,
 ) -> list[Blueprint]:
     """Write the defender that averages these runs, or the ensemble that averages these ensembles member by member.
 
     Args:
         mirrored: show each network every view and its mirror image (not for digits or letters).
         threshold: of the new defenders; by default as in the first run.
+        sure: under masks, the first network alone decides where its top probability is at least that.
     """
     if not runs or (len(runs) == 1 and not mirrored):
         raise ModelError(f"an average is made of two runs or more, or of one that is mirrored; got {len(runs)}")
@@ -40,7 +46,7 @@ def averaged(
     for folder in (out, *places):
         check_free(folder)
     written = [
-        _merge(group, kinds, place, mirrored, threshold)
+        _merge(group, kinds, place, mirrored, threshold, sure)
         for group, kinds, place in zip(groups, blueprints, places, strict=True)
     ]
     if places != [out]:
@@ -62,7 +68,12 @@ def _alike(runs: Sequence[Path], mirrored: bool) -> list[Blueprint]:
 
 
 def _merge(
-    runs: Sequence[Path], blueprints: Sequence[Blueprint], out: Path, mirrored: bool, threshold: float | None
+    runs: Sequence[Path],
+    blueprints: Sequence[Blueprint],
+    out: Path,
+    mirrored: bool,
+    threshold: float | None,
+    sure: float | None,
 ) -> Blueprint:
     networks = [blueprint.network(run) for run, blueprint in zip(runs, blueprints, strict=True)]
     network, first, config = networks[0], blueprints[0], blueprints[0].model
@@ -70,6 +81,8 @@ def _merge(
         network, config = Average(networks), average(tuple(blueprint.model for blueprint in blueprints))
     if mirrored:
         network, config = Mirror(network, crop=first.view == "crop"), mirror(config, first.view)
+    if sure is not None:
+        network, config = Cascade(network, sure), cascade(config, sure)
     training = {
         "members": [{**blueprint.training, "weights_sha256": blueprint.weights_sha256} for blueprint in blueprints]
     }

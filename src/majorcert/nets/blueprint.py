@@ -18,7 +18,7 @@ from majorcert.files.untrusted import read_bytes, read_json, reason, typed
 from majorcert.nets.checkpoint import write_json, write_tensors
 from majorcert.nets.folders import DEFENDER, WEIGHTS, make_folder
 from majorcert.nets.hiding import Hiding, check_view, n_views, read_hiding
-from majorcert.nets.models import ModelConfig, build, check_weights, mirrors_in
+from majorcert.nets.models import CASCADE, ModelConfig, build, check_weights, mirrors_in
 from majorcert.nets.views import View, in_channels
 
 FORMAT = "majorcert-defender"
@@ -48,6 +48,12 @@ class Blueprint:
                 f"a {self.view} view of {self.channels} channels and {len(self.class_names)} classes needs a network "
                 f"of {expected[0]} input channels and {expected[1]} classes, got {got[0]} and {got[1]}"
             )
+        if self.view == "masked" and self.threshold is not None:
+            raise ModelError(
+                f"under masks a view says its top label, and threshold is None there, got {self.threshold}"
+            )
+        if self.view != "masked" and self.model.name.startswith(CASCADE):
+            raise ModelError(f"a cascade is for masks, got {self.strategy}")
         if mirrors_in(self.model) - {f"mirror:{self.view}"}:
             raise ModelError(f"a {self.view} view is mirrored by 'mirror:{self.view}', got {mirrors_in(self.model)}")
         n_views(self.strategy, checked_size(self.image_size))

@@ -15,11 +15,13 @@ from majorcert.core.threat import ImageSize
 from majorcert.defences.masking import Masks, double_masking
 from majorcert.nets.company import Network
 from majorcert.nets.masked import MaskCutter, centred
-from majorcert.nets.models import ModelConfig
+from majorcert.nets.models import Cascade, ModelConfig, first_of
 from majorcert.nets.scorer import Health, Precision, Scorer
 from majorcert.nets.tensor_votes import distance_of, rounded_down, votes_of
 
 Progress = Callable[[int], None]
+BAND = 0.01
+"""All networks are asked so far past `sure`: where both stages agree, it does not matter which one speaks."""
 
 
 class Table(NamedTuple):
@@ -40,6 +42,10 @@ class Masker:
     scorer: Scorer
     cutter: MaskCutter
     channels: int
+    second: Scorer | None = None
+    """of a cascade: all networks, who are asked where the first one is not sure"""
+    sure: float = 0.0
+    """from which probability on the first one is sure"""
 
     @classmethod
     def of(
@@ -57,17 +63,25 @@ class Masker:
     ) -> "Masker":
         """Put a copy of the network on the device; config, device and what follows as for `Scorer.of`."""
         cutter = MaskCutter.of(masks, image_size)
-        scorer = Scorer.of(
-            network,
-            (channels, *image_size),
-            views_per_image=cutter.n_masks,
-            config=config,
-            device=device,
-            precision=precision,
-            batch_size=batch_size,
-            compiled=compiled,
-        )
-        return cls(scorer, cutter.to(scorer.device), channels)
+
+        def scorer(network: Network, config: ModelConfig | None) -> Scorer:
+            return Scorer.of(
+                network,
+                (channels, *image_size),
+                views_per_image=cutter.n_masks,
+                config=config,
+                device=device,
+                precision=precision,
+                batch_size=batch_size,
+                compiled=compiled,
+            )
+
+        if not isinstance(network, Cascade):
+            alone = scorer(network, config)
+            return cls(alone, cutter.to(alone.device), channels)
+        first = scorer(network.first, config and first_of(config))
+        whole = scorer(network.members[0], config and config.members[0])
+        return cls(first, cutter.to(first.device), channels, whole, network.sure)
 
     @property
     def n_masks(self) -> int:
@@ -143,24 +157,39 @@ class _Look:
 
     def views(self, *place: Tensor) -> None:
         """Look at these views: numbers of images, of first and of second masks."""
-        which, first, second = (each.to(self.sheet.device) for each in place)
-        labels, distances = [], []
+        which, first, second = place = tuple(each.to(self.sheet.device) for each in place)
+        if not len(which):
+            return
+        masker = self.masker
+        probabilities = self._scored(masker.scorer, place)
+        with torch.inference_mode():
+            labels, distance = _said(probabilities)
+            if masker.second is not None:
+                top = probabilities.amax(dim=1)
+                asked = (top < masker.sure + BAND).nonzero()[:, 0]
+                mean = self._scored(masker.second, tuple(each[asked] for each in place), again=True)
+                gap = (top - masker.sure).abs()
+                some = _both((labels[asked], distance[asked]), _said(mean), top[asked] < masker.sure, gap[asked])
+                distance = torch.minimum(distance, gap)
+                labels[asked], distance[asked] = some
+            for here in ((which, first, second), (which, second, first)):
+                self.labels[here], self.distance[here] = labels, distance
 
-        def cut(start: int, stop: int) -> Tensor:
-            return self.masker.cutter.take(self.sheet, *(each[start:stop] for each in (which, first, second)))
+    def _scored(self, scorer: Scorer, place: tuple[Tensor, ...], *, again: bool = False) -> Tensor:
+        """(views, classes) the probabilities of these views."""
+        found = [self.sheet.new_empty((0, scorer.n_classes), dtype=torch.float32)]
 
         def use(probabilities: Tensor) -> None:
-            labels.append(votes_of(probabilities, None, 1)[:, 0].int())
-            distances.append(distance_of(probabilities, None))
-            if self.progress is not None:
+            found.append(probabilities)
+            if self.progress is not None and not again:
                 self.progress(len(probabilities))
 
-        health = self.masker.scorer.score(len(which), cut, use)
+        def cut(start: int, stop: int) -> Tensor:
+            return self.masker.cutter.take(self.sheet, *(each[start:stop] for each in place))
+
+        health = scorer.score(len(place[0]), cut, use)
         self.health = Health(*(old & new for old, new in zip(self.health, health, strict=True)))
-        with torch.inference_mode():
-            if labels:
-                for place in ((which, first, second), (which, second, first)):
-                    self.labels[place], self.distance[place] = torch.cat(labels), torch.cat(distances)
+        return torch.cat(found)
 
     def not_lost(self) -> Tensor:
         """The images with a row in which no two labels are known to differ; waits for the device."""
@@ -177,3 +206,20 @@ class _Look:
     def table(self) -> Table:
         whole = (self.labels != NO_LABEL).all(dim=2)
         return Table(self.labels, rounded_down(self.distance.amin(dim=2) * whole), self.health)
+
+
+def _said(probabilities: Tensor) -> tuple[Tensor, Tensor]:
+    """(views,) labels, and how far every probability may move before each changes."""
+    return votes_of(probabilities, None, 1)[:, 0].int(), distance_of(probabilities, None)
+
+
+def _both(
+    alone: tuple[Tensor, Tensor], mean: tuple[Tensor, Tensor], unsure: Tensor, gap: Tensor
+) -> tuple[Tensor, Tensor]:
+    """What a cascade says where both stages were asked.
+
+    The label stays while the stage that speaks says it and goes on to speak, or while the other one says it as well.
+    """
+    own, other = torch.where(unsure, mean[1], alone[1]), torch.where(unsure, alone[1], mean[1])
+    stays = torch.where(alone[0] == mean[0], torch.maximum(gap, other), gap)
+    return torch.where(unsure, mean[0], alone[0]), torch.minimum(own, stays)

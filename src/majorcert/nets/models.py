@@ -26,12 +26,14 @@ MAX_PASSES = 1000
 """Of plain networks for one view: mirrors in mirrors double them."""
 PLAIN_NAME = re.compile(r"[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*")
 """Of an architecture; by others, such as "local-dir:/path" and "hf-hub:who/what", timm reads files or the network."""
+CASCADE = "cascade:"
 MIRRORS = tuple(f"mirror:{view}" for view in (*VIEWS, "masked"))
 
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """What kind of network: name "resnet", "small", "timm:<name>", or of `members` "average" or "mirror:<view>"."""
+    """What kind of network: name "resnet", "small", "timm:<name>", or of `members` "average", "mirror:<view>" or
+    "cascade:<probability>"."""
 
     name: str
     in_channels: int
@@ -101,6 +103,9 @@ def build(config: ModelConfig) -> nn.Module:
     if config.name in MIRRORS:
         (member,) = _checked_members(config)
         return Mirror(build(member), crop=config.name == "mirror:crop")
+    if config.name.startswith(CASCADE):
+        (member,) = _checked_members(config)
+        return Cascade(build(member), _sure(config.name))
     if config.name.startswith("timm:"):
         return _timm(config)
     raise ModelError(f"there is no model {config.name!r}; use 'resnet', 'small' or 'timm:<name>'")
@@ -109,6 +114,8 @@ def build(config: ModelConfig) -> nn.Module:
 def n_passes(config: ModelConfig) -> int:
     """How many plain networks a view goes through, or how often through one."""
     inner = sum(n_passes(member) for member in config.members)
+    if config.name.startswith(CASCADE):
+        return inner + 1
     return inner if config.name == "average" else 2 * inner if config.name in MIRRORS else 1
 
 
@@ -172,6 +179,28 @@ class Mirror(nn.Module):
         return log_mean([network(views), network(mirrored(views, crop=self.crop))])
 
 
+class Cascade(nn.Module):
+    """The first network of a mean where that one is sure, and the mean of all elsewhere: one function of the view."""
+
+    def __init__(self, whole: nn.Module, sure: float) -> None:
+        super().__init__()
+        self.members = nn.ModuleList([whole])
+        self.sure = sure
+
+    @property
+    def first(self) -> nn.Module:
+        network = self.members[0]
+        while isinstance(network, Average | Mirror):
+            network = network.members[0]
+        return network
+
+    def forward(self, views: Tensor) -> Tensor:
+        """Each stage for all views; `Masker` asks the second one only where it speaks."""
+        alone = self.first(views).float()
+        sure = alone.softmax(dim=1).amax(dim=1, keepdim=True) >= self.sure
+        return torch.where(sure, alone, self.members[0](views))
+
+
 def mirrored(views: Tensor, *, crop: bool) -> Tensor:
     """The views of the mirrored images. The last channel of a crop is the column, from -1 to 1."""
     flipped = views.flip(3)
@@ -196,6 +225,27 @@ def mirror(member: ModelConfig, view: View) -> ModelConfig:
     return ModelConfig(f"mirror:{view}", member.in_channels, member.n_classes, members=(member,))
 
 
+def cascade(whole: ModelConfig, sure: float) -> ModelConfig:
+    """The configuration of the network that asks the first member of a mean first."""
+    _sure(name := f"{CASCADE}{sure:g}")
+    return ModelConfig(name, whole.in_channels, whole.n_classes, members=(whole,))
+
+
+def first_of(config: ModelConfig) -> ModelConfig:
+    """The plain network that a mean begins with."""
+    return first_of(config.members[0]) if config.members else config
+
+
+def _sure(name: str) -> float:
+    try:
+        sure = float(name.removeprefix(CASCADE))
+    except ValueError:
+        sure = 0.0
+    if not 0 < sure <= 1:
+        raise ModelError(f"a cascade has a probability above 0 and at most 1, as in '{CASCADE}0.9', got {name!r}")
+    return sure
+
+
 def _checked_members(config: ModelConfig) -> tuple[ModelConfig, ...]:
     for member in config.members:
         if (member.in_channels, member.n_classes) != (config.in_channels, config.n_classes):
@@ -203,9 +253,9 @@ def _checked_members(config: ModelConfig) -> tuple[ModelConfig, ...]:
                 f"networks that are averaged take the same views to the same classes; expected {config.in_channels} "
                 f"channels and {config.n_classes} classes, got {member.in_channels} and {member.n_classes}"
             )
-    if not config.members or (config.name in MIRRORS and len(config.members) > 1):
+    if not config.members or (config.name != "average" and len(config.members) > 1):
         raise ModelError(
-            f"an average needs at least one member network, a mirror just one, got {len(config.members)}; "
+            f"an average needs at least one member network, a mirror or cascade just one, got {len(config.members)}; "
             "`majorcert average` makes them of trained networks"
         )
     return config.members

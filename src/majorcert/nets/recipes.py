@@ -30,6 +30,7 @@ def digits(cut: Hiding, channels: int = 1, n_classes: int = 10) -> TrainConfig:
         view=view,
         model=ModelConfig("small", in_channels(view, channels), n_classes, width=24),
         boxes=_boxes(cut) if isinstance(cut, Masks) else Boxes(),
+        threshold=None if isinstance(cut, Masks) else "suited",
         epochs=40,
         batch_size=64,
         lr=0.1,
