@@ -63,7 +63,7 @@ def test_a_mirror_is_the_mean_of_both_looks(view: View) -> None:
 
 def test_a_mirror_has_one_member_of_its_own_kind() -> None:
     for members in ((), (CONFIG, CONFIG)):
-        with pytest.raises(ModelError, match=f"a mirror just one, got {len(members)}; `majorcert average` makes them"):
+        with pytest.raises(ModelError, match=f"just one, got {len(members)}; `majorcert average` makes them"):
             build(ModelConfig("mirror:crop", 5, 3, members=members))
     with pytest.raises(ModelError, match="expected 5 channels and 4 classes"):
         build(ModelConfig("mirror:crop", 5, 4, members=(CONFIG,)))
