@@ -231,7 +231,7 @@ def test_what_cannot_be_written_is_refused_before_any_work(runs: Path, tmp_path:
 
 def test_an_attack_on_both_is_not_continued_on_one(attacked: tuple[Path, dict[str, Any]], runs: Path) -> None:
     command = ("attack", runs / "defended", "digits", "--images", 40, *QUICK, "--out", attacked[0])
-    assert "the record of an attack with --undefended" in refused(*command)
+    assert "the record of an attack on an undefended classifier as well" in refused(*command)
 
 
 def test_an_interrupted_attack_says_how_far_it_got(runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

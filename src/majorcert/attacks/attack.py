@@ -79,7 +79,9 @@ def attack(
     if precision not in (None, *PRECISIONS):
         raise ModelError(f"the precision is {' or '.join(map(repr, PRECISIONS))}, got {precision!r}")
     if undefended is None and (out / "undefended" / ROWS).exists():
-        raise StoreError(f"{out}: the record of an attack with --undefended; give that again, or another folder")
+        raise StoreError(
+            f"{out}: the record of an attack on an undefended classifier as well; give that again, or another folder"
+        )
     if images.labels is None:
         raise DataError(f"{images.name} has no labels; an attack needs them, to know which images are correct")
     classifiers = {"defended": (ensemble, out)}
