@@ -16,7 +16,7 @@ from majorcert.errors import MajorcertError, ModelError
 from majorcert.files.seal import digest
 from majorcert.files.untrusted import read_bytes, read_json, reason, typed
 from majorcert.nets.checkpoint import write_json, write_tensors
-from majorcert.nets.folders import DEFENDER, WEIGHTS, make_folder
+from majorcert.nets.folders import DEFENDER, WEIGHTS, check_format, make_folder
 from majorcert.nets.hiding import Hiding, check_view, n_views, read_hiding
 from majorcert.nets.models import CASCADE, ModelConfig, build, check_weights, mirrors_in
 from majorcert.nets.views import View, in_channels
@@ -79,17 +79,15 @@ class Blueprint:
         path = run_dir / DEFENDER
         try:
             raw = read_json(path)
-            known = typed(raw, _Header)
-            if (known.format, known.version) != (FORMAT, 1):
-                raise ModelError(f"format {known.format!r} version {known.version} is not {FORMAT!r} version 1")
+            check_format(raw, FORMAT)
             facts = typed(raw, _Facts)
-            known_facts = {**asdict(facts), "strategy": read_hiding(facts.strategy)}
-            return cls(**{**known_facts, "model": ModelConfig.from_json(facts.model)})
+            known = {**vars(facts), "strategy": read_hiding(facts.strategy)}
+            return cls(**{**known, "model": ModelConfig.from_json(facts.model)})
         except FileNotFoundError:
             raise ModelError(
                 f"{run_dir} holds no trained defender ({DEFENDER} is missing); train it to the end first"
             ) from None
-        except (OSError, ValueError, MajorcertError) as error:
+        except (OSError, ValueError, RecursionError, MajorcertError) as error:
             raise ModelError(f"cannot read {path} as a defender: {reason(error)}") from None
 
     def network(self, run_dir: Path) -> nn.Module:
@@ -114,12 +112,6 @@ class Blueprint:
                 f"the weights in {path} do not fit the network that {DEFENDER} describes: {reason(error)}"
             ) from None
         return network.eval()
-
-
-@dataclass(frozen=True)
-class _Header:
-    format: str
-    version: int
 
 
 @dataclass(frozen=True)

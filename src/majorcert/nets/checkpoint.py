@@ -15,12 +15,21 @@ from torch import Tensor
 
 from majorcert.errors import ModelError, StoreError
 from majorcert.files.atomic import replacing
-from majorcert.files.untrusted import parse_json, plain_size, reason
+from majorcert.files.untrusted import parse_json, plain_size, reason, typed
 from majorcert.nets.folders import CHECKPOINT
 
 FORMAT = "majorcert-checkpoint"
 VERSION = 2
 """1 had no fingerprint."""
+
+
+@dataclass(frozen=True)
+class _Header:
+    version: int
+    about: dict[str, Any]
+    epoch: int
+    step: int
+    seconds: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,18 +63,16 @@ class Checkpoint:
             return None
         tensors, metadata = read_tensors(path)
         try:
-            header = parse_json(metadata[FORMAT])
-            found = cls(header["about"], int(header["epoch"]), int(header["step"]), float(header["seconds"]), tensors)
-            version, whole = header["version"], metadata.get("sha256") == _fingerprint(metadata[FORMAT], tensors)
-        except (KeyError, TypeError, ValueError, OverflowError):
+            header = typed(parse_json(metadata[FORMAT]), _Header)
+        except (KeyError, ValueError):
             raise ModelError(
                 f"{path} is no majorcert checkpoint; resume from the directory that `train` wrote"
             ) from None
-        if version != VERSION or not whole:
-            what = (
-                f"is of version {version}, not {VERSION}" if version != VERSION else "is damaged, its SHA-256 differs"
-            )
-            raise ModelError(f"{path} {what}; delete it to begin again")
+        if header.version != VERSION:
+            raise ModelError(f"{path} is of version {header.version}, not {VERSION}; delete it to begin again")
+        if metadata.get("sha256") != _fingerprint(metadata[FORMAT], tensors):
+            raise ModelError(f"{path} is damaged, its SHA-256 differs; delete it to begin again")
+        found = cls(header.about, header.epoch, header.step, header.seconds, tensors)
         differing = _differing(found.about, json.loads(json.dumps(about)))
         if differing:
             raise ModelError(f"{path} is of another training run: {'; '.join(differing)}; use another run directory")

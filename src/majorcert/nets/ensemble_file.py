@@ -1,18 +1,24 @@
 """The artifact of an ensemble: a folder with ensemble.json, which lists its members, and a sub-folder for each."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
 from majorcert.errors import ModelError
 from majorcert.files.names import file_names
-from majorcert.files.untrusted import read_json, reason
+from majorcert.files.untrusted import read_json, reason, typed
 from majorcert.nets.checkpoint import write_json
-from majorcert.nets.folders import DEFENDER, ENSEMBLE
+from majorcert.nets.folders import DEFENDER, ENSEMBLE, check_format
 from majorcert.nets.hiding import Hiding
 
 FORMAT = "majorcert-ensemble"
 MAX_MEMBERS = 1000
+
+
+@dataclass(frozen=True)
+class _Members:
+    members: list[str]
 
 
 def member_names(strategies: Sequence[Hiding]) -> list[str]:
@@ -31,9 +37,8 @@ def member_folders(folder: Path) -> list[Path]:
         return [folder]
     try:
         raw = read_json(folder / ENSEMBLE)
-        if (raw["format"], raw["version"]) != (FORMAT, 1):
-            raise ValueError(f"format {raw['format']!r} version {raw['version']!r} is not {FORMAT!r} version 1")
-        names = [str(name) for name in raw["members"]]
+        check_format(raw, FORMAT)
+        names = typed(raw, _Members).members
         if len(names) > MAX_MEMBERS:
             raise ValueError(f"it has {len(names)} members, and at most {MAX_MEMBERS} are expected")
         if not names or any(Path(name).name != name or name in ("", ".", "..") for name in names):
@@ -42,7 +47,7 @@ def member_folders(folder: Path) -> list[Path]:
         raise ModelError(
             f"{folder} holds neither an ensemble ({ENSEMBLE}) nor a trained defender ({DEFENDER})"
         ) from None
-    except (OSError, KeyError, TypeError, ValueError) as error:
+    except (OSError, ValueError) as error:
         raise ModelError(f"cannot read {folder / ENSEMBLE} as an ensemble: {reason(error)}") from None
     return [folder / name for name in names]
 

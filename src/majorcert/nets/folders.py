@@ -1,8 +1,11 @@
 """The folders that networks are kept in: which file says what a folder is, and how a new one is begun."""
 
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from majorcert.errors import ModelError
+from majorcert.files.untrusted import cleaned, typed
 
 WEIGHTS = "weights.safetensors"
 DEFENDER = "defender.json"
@@ -19,6 +22,19 @@ def check_free(folder: Path) -> None:
         raise ModelError(
             f"{folder} already holds a run or an ensemble; use another folder (`train --resume` goes on with a run)"
         )
+
+
+@dataclass(frozen=True)
+class _Header:
+    format: str
+    version: int
+
+
+def check_format(raw: Any, name: str) -> None:
+    """Refuse JSON that is not an artifact of that name, in the version that is known; a ValueError."""
+    found = typed(raw, _Header)
+    if (found.format, found.version) != (name, 1):
+        raise ValueError(f"format {cleaned(found.format)!r} version {found.version} is not {name!r} version 1")
 
 
 def make_folder(folder: Path) -> None:
