@@ -1,0 +1,50 @@
+"""The table of results in the README: every number of ours is recomputed from the evidence by the public functions."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import majorcert as mc
+
+ROOT = Path(__file__).parents[2]
+STUDY = ROOT / "results" / "cifar10"
+
+
+def rows() -> list[tuple[str, list[str], str]]:
+    """The defenders, the numbers and the recipe of each row that names its evidence."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    found = re.findall(r"^\| (.+?) \| (.+) \| `([a-z-]+)` \|$", text, flags=re.MULTILINE)
+    return [(who, [cell.strip() for cell in cells.split("|")], recipe) for who, cells, recipe in found]
+
+
+def defenders(who: str, recipe: str) -> list[mc.Evidence]:
+    named = re.search(r"masks:(\d)/(\d)", who)
+    pattern = f"masks-{named[1]}-{named[2]}.zarr" if named else "*.zarr"
+    evidence = [mc.load_evidence(path) for path in sorted((STUDY / recipe).glob(pattern))]
+    return [mc.Pool(evidence)] if "in one count" in who else evidence
+
+
+def test_the_table_has_its_rows() -> None:
+    assert [recipe for _, _, recipe in rows()] == ["best"] * 2 + ["paper"] * 2 + ["small"] + ["masking"] * 2 + [
+        "masking-one"
+    ] * 2
+    assert all(len(cells) == 5 for _, cells, _ in rows())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("who", "cells", "recipe"), rows(), ids=[who for who, _, _ in rows()])
+def test_every_number_is_that_of_the_evidence(who: str, cells: list[str], recipe: str) -> None:
+    truth = np.load(STUDY / "truth.npy")
+    said, clean = defenders(who, recipe), set()
+    for side, recovery, detection in ((2, cells[1], cells[3]), (5, cells[2], cells[4])):
+        assert bool(recovery) == bool(detection)
+        if not recovery:
+            continue
+        score = mc.score(mc.certify(said, mc.Patch(side)), truth)
+        clean.add(f"{score.clean:.2%}")
+        assert f"{score.certified:.2%}" == f"{recovery}%"
+        found = mc.detect(said, mc.Patch(side))
+        assert f"{mc.score(found, truth).certified:.2%} ({found.alert.mean():.2%})".replace("%", "") == detection
+    assert clean == {f"{cells[0]}%"}
