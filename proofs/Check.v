@@ -14,7 +14,7 @@ Definition ground_fast (q : question) (k : kind) (p : pixel) : list bool :=
   match k with
   | Voting cuts => flat_map (fun cut => touched_fast (image q) (patch q) cut p) cuts
   | DoubleMasking guarded stride => covered (patch q) (masks (image q) guarded stride) p
-  | RobustMasking cut mask => touched_fast (image q) mask cut (around (image q) mask p)
+  | RobustMasking cut mask _ => touched_fast (image q) mask cut (around (image q) mask p)
   end.
 
 Definition looks (q : question) (kinds : list kind) (p : pixel) : list (list bool) :=
@@ -36,7 +36,7 @@ Definition survey_of (q : question) (ps : list pixel) (k : kind) : survey :=
       let n := length (flat_map (regions (image q)) cuts) in
       Touching n (changes (repeat false n) (map (ground_fast q k) ps))
   | DoubleMasking guarded stride => Hiding (length (masks (image q) guarded stride)) (map (ground_fast q k) ps)
-  | RobustMasking cut mask =>
+  | RobustMasking cut mask _ =>
       Within (length (regions (image q) cut))
         (distinct same_marks [] (map (touched_fast (image q) mask cut) (placements (image q) mask)))
         (map (ground_fast q k) ps)
@@ -62,7 +62,8 @@ Definition well (q : question) (s : survey) (d : defender) : bool :=
   | Hiding n _, (DoubleMasking _ _, Pairs weak table) =>
       Nat.eqb (length table) n && negb (Nat.eqb n 0) && Nat.eqb (length weak) n &&
       forallb (fun row => Nat.eqb (length row) n) table && table_fits (classes q) table
-  | Within n _ _, (RobustMasking _ mask, Scores rows) => fits (image q) mask && Nat.eqb (length rows) n
+  | Within n _ _, (RobustMasking _ mask share, Scores rows) =>
+      fits (image q) mask && (fst share <? snd share) && Nat.eqb (length rows) n
   | _, _ => false
   end.
 
@@ -74,7 +75,7 @@ Definition points_fast (cs : list label) (ballots : list ballot) : list N :=
 Definition label_fast (q : question) (cs : list label) (s : survey) (d : defender) : label :=
   match s, d with
   | Touching _ _, (Voting _, Ballots ballots) => fst (leader cs (points_fast cs ballots))
-  | Within _ windows _, (RobustMasking _ _, Scores rows) => masked_label (classes q) windows rows
+  | Within _ windows _, (RobustMasking _ _ share, Scores rows) => masked_label (classes q) share windows rows
   | _, _ => label_of q d
   end.
 
@@ -102,12 +103,12 @@ Definition reaches_fast (q : question) (cs : list label) (s : survey) (d : defen
       let single := alone table in
       let agreed := map2 (fun w i => negb w && unanimous table i) weak (seq 0 (length table)) in
       map (fun marks => one_or_all cs (first_of marks agreed single)) sequence
-  | Within _ windows sequence, (RobustMasking _ mask, Scores rows) =>
+  | Within _ windows sequence, (RobustMasking _ mask share, Scores rows) =>
       if within (patch q) mask then
-        let g := masked_label (classes q) windows rows in
+        let g := masked_label (classes q) share windows rows in
         map (fun marks =>
                let least := stay g marks rows - stay_loudest windows g marks rows in
-               map (fun c => (c =? g) || beats c (stay c marks rows) g least) cs) sequence
+               map (fun c => (c =? g) || beats c (at_most share (stay c marks rows)) g least) cs) sequence
       else map (fun _ => map (fun _ => true) cs) sequence
   | _, _ => []
   end.
@@ -137,7 +138,7 @@ Definition withouts_fast (cs : list label) (slack : N) (s : survey) (d : defende
                         | Some answer => one_or_all cs answer
                         | None => one_or_all cs None
                         end) sequence
-  | Within _ _ sequence, (RobustMasking _ _, Scores _) => map (fun _ => one_or_all cs None) sequence
+  | Within _ _ sequence, (RobustMasking _ _ _, Scores _) => map (fun _ => one_or_all cs None) sequence
   | _, _ => []
   end.
 
@@ -217,7 +218,7 @@ Definition said_without (cs : list label) (s : survey) (d : defender) : list (li
       let single := alone table in
       let always := map (fun _ => true) single in
       map (fun marks => one_or_all cs (first_of marks always single)) sequence
-  | Within _ _ sequence, (RobustMasking _ _, Scores _) => map (fun _ => one_or_all cs None) sequence
+  | Within _ _ sequence, (RobustMasking _ _ _, Scores _) => map (fun _ => one_or_all cs None) sequence
   | _, _ => []
   end.
 

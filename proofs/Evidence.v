@@ -7,7 +7,7 @@ From Majorcert Require Export Votes Masking PatchGuard Detection Ensemble.
 Inductive kind :=
   | Voting (cuts : list strategy)                         (** one strategy, or those of a pool *)
   | DoubleMasking (guarded : size) (stride : N)
-  | RobustMasking (cut : strategy) (mask : size).
+  | RobustMasking (cut : strategy) (mask : size) (share : N * N).
 
 (** What it said on the clean image. *)
 Inductive record :=
@@ -28,7 +28,7 @@ Definition label_of (q : question) (d : defender) : label :=
   match d with
   | (Voting _, Ballots ballots) => vote (classes q) ballots
   | (DoubleMasking _ _, Pairs _ table) => double_masked (classes q) table
-  | (RobustMasking cut mask, Scores rows) => masked_label (classes q) (windows q cut mask) rows
+  | (RobustMasking cut mask share, Scores rows) => masked_label (classes q) share (windows q cut mask) rows
   | _ => 0
   end.
 
@@ -37,7 +37,7 @@ Definition marks_of (q : question) (k : kind) (p : pixel) : list bool :=
   match k with
   | Voting cuts => flat_map (fun cut => touched (image q) (patch q) cut p) cuts
   | DoubleMasking guarded stride => covered (patch q) (masks (image q) guarded stride) p
-  | RobustMasking cut _ => touched (image q) (patch q) cut p
+  | RobustMasking cut _ _ => touched (image q) (patch q) cut p
   end.
 
 (** What a patch at placement [p] may make of the record. *)
@@ -96,7 +96,7 @@ Definition around (image mask : size) (p : pixel) : pixel :=
   (N.min (fst p) (fst image - fst mask), N.min (snd p) (snd image - snd mask)).
 Definition ground (q : question) (k : kind) (p : pixel) : list bool :=
   match k with
-  | RobustMasking cut mask => touched (image q) mask cut (around (image q) mask p)
+  | RobustMasking cut mask _ => touched (image q) mask cut (around (image q) mask p)
   | _ => marks_of q k p
   end.
 
@@ -104,8 +104,8 @@ Definition reach_on (q : question) (d : defender) (marks : list bool) (c : label
   match d with
   | (Voting _, Ballots ballots) => reach (classes q) marks ballots c
   | (DoubleMasking _ _, Pairs weak table) => masking_reach marks weak table c
-  | (RobustMasking cut mask, Scores rows) =>
-      negb (within (patch q) mask) || guarded_reach (classes q) (windows q cut mask) marks rows c
+  | (RobustMasking cut mask share, Scores rows) =>
+      negb (within (patch q) mask) || guarded_reach (classes q) share (windows q cut mask) marks rows c
   | _ => true
   end.
 
@@ -121,7 +121,8 @@ Definition fitting (q : question) (d : defender) : Prop :=
   match d with
   | (Voting cuts, Ballots ballots) => length ballots = length (flat_map (regions (image q)) cuts)
   | (DoubleMasking _ _, Pairs _ table) => symmetric table /\ singles_known (classes q) table /\ table <> []
-  | (RobustMasking cut mask, Scores rows) => fits (image q) mask = true /\ length rows = length (regions (image q) cut)
+  | (RobustMasking cut mask share, Scores rows) =>
+      fits (image q) mask = true /\ fst share < snd share /\ length rows = length (regions (image q) cut)
   | _ => False
   end.
 
@@ -171,9 +172,9 @@ Proof.
       destruct table, table0; simpl in Hlen; congruence.
     + apply masking_reach_is_sound; assumption.
   - split; [apply plurality_wins; assumption |].
-    destruct (within (patch q) mask) eqn:W; [| reflexivity]. simpl. destruct Hf as [Hm Hlen].
+    destruct (within (patch q) mask) eqn:W; [| reflexivity]. simpl. destruct Hf as [Hm [Hshare Hlen]].
     destruct (around_holds q mask p) as [Hin Hincl]; try assumption; [split; assumption |].
-    apply guarded_reach_is_sound; [assumption | apply in_map; assumption |].
+    apply guarded_reach_is_sound; [assumption | assumption | apply in_map; assumption |].
     eapply rescored_fewer; [| eassumption]. apply smaller_touches_fewer. assumption.
 Qed.
 

@@ -5,7 +5,7 @@ From Majorcert Require Export Check.
 (** ** Geometry *)
 Lemma ground_fast_is_ground : forall q k p, ground_fast q k p = ground q k p.
 Proof.
-  intros q [cuts | guarded stride | cut mask] p; simpl; [| reflexivity | apply touched_fast_is_touched].
+  intros q [cuts | guarded stride | cut mask share] p; simpl; [| reflexivity | apply touched_fast_is_touched].
   apply flat_map_ext. intros cut. apply touched_fast_is_touched.
 Qed.
 
@@ -136,10 +136,10 @@ Proof.
   intros A f l l' E. apply N.le_antisymm; apply H; intros x; apply E.
 Qed.
 
-Lemma masked_label_same : forall n ws ws' rows, 0 < n -> (forall w, In w ws <-> In w ws') ->
-  masked_label n ws rows = masked_label n ws' rows.
+Lemma masked_label_same : forall n share ws ws' rows, 0 < n -> (forall w, In w ws <-> In w ws') ->
+  masked_label n share ws rows = masked_label n share ws' rows.
 Proof.
-  intros n ws ws' rows Hpos E. apply plurality_ext; [| assumption]. intros c _. unfold left_to, loudest.
+  intros n share ws ws' rows Hpos E. apply plurality_ext; [| assumption]. intros c _. unfold left_to, loudest.
   rewrite (largest_same _ (fun window => inside c window rows) ws ws' E). reflexivity.
 Qed.
 
@@ -161,13 +161,14 @@ Qed.
 
 Lemma well_is_fitting : forall q ps d, well q (survey_of q ps (fst d)) d = true -> fitting q d.
 Proof.
-  intros q ps [[cuts | guarded stride | cut mask] [ballots | weak table | rows]] H; simpl in H; try discriminate H;
+  intros q ps [[cuts | guarded stride | cut mask share] [ballots | weak table | rows]] H; simpl in H; try discriminate H;
     simpl.
   - apply Nat.eqb_eq. exact H.
   - apply andb_true_iff in H. destruct H as [H1 H2]. apply table_fits_iff in H2. destruct H2 as [H2 [H3 _]].
     split; [assumption |]. split; [assumption |]. intros ->. simpl in H1.
     destruct (length (masks _ _ _)); discriminate H1.
-  - apply andb_true_iff in H. destruct H as [H1 H2]. apply Nat.eqb_eq in H2. auto.
+  - apply andb_true_iff in H. destruct H as [H1 H2]. apply Nat.eqb_eq in H2. apply andb_true_iff in H1.
+    destruct H1 as [H0 H1]. apply N.ltb_lt in H1. auto.
 Qed.
 
 Lemma marks_of_masks : forall q ps guarded stride weak table p,
@@ -182,7 +183,7 @@ Qed.
 Lemma label_fast_is : forall q ps d, 0 < classes q -> well q (survey_of q ps (fst d)) d = true ->
   label_fast q (labels (classes q)) (survey_of q ps (fst d)) d = label_of q d.
 Proof.
-  intros q ps [[cuts | guarded stride | cut mask] [ballots | weak table | rows]] Hpos H; simpl in H; try discriminate H;
+  intros q ps [[cuts | guarded stride | cut mask share] [ballots | weak table | rows]] Hpos H; simpl in H; try discriminate H;
     cbn [fst survey_of label_fast label_of].
   - rewrite points_fast_is, leader_is_plurality by assumption. reflexivity.
   - reflexivity.
@@ -193,7 +194,7 @@ Lemma reaches_fast_are : forall q ps d, 0 < classes q -> well q (survey_of q ps 
   reaches_fast q (labels (classes q)) (survey_of q ps (fst d)) d
   = map (fun p => map (reach_on q d (ground q (fst d) p)) (labels (classes q))) ps.
 Proof.
-  intros q ps [[cuts | guarded stride | cut mask] [ballots | weak table | rows]] Hpos H;
+  intros q ps [[cuts | guarded stride | cut mask share] [ballots | weak table | rows]] Hpos H;
     pose proof (well_is_fitting q ps _ H) as Hf; simpl in H; try discriminate H;
     cbn [fst survey_of reaches_fast reach_on].
   - rewrite counted_at_is, map_map by exact Hf. apply map_ext. intros p. unfold counts. cbn [c_kept c_loose].
@@ -204,7 +205,7 @@ Proof.
   - destruct (within (patch q) mask) eqn:W.
     + rewrite map_map. apply map_ext. intros p. rewrite ground_fast_is_ground. cbn [ground].
       apply map_ext. intros c. unfold guarded_reach. cbv zeta.
-      rewrite (masked_label_same (classes q) _ (windows q cut mask) rows Hpos (same_windows q cut mask)).
+      rewrite (masked_label_same (classes q) share _ (windows q cut mask) rows Hpos (same_windows q cut mask)).
       unfold stay_loudest.
       rewrite (largest_same _ (fun window => inside _ (less window _) rows) _ (windows q cut mask) (same_windows q cut
         mask)).
@@ -250,7 +251,7 @@ Lemma withouts_fast_are : forall q slack ps d, 0 < classes q -> well q (survey_o
                        | _ => may_say_on q d (ground q (fst d) p)
                        end) (labels (classes q))) ps.
 Proof.
-  intros q slack ps [[cuts | guarded stride | cut mask] [ballots | weak table | rows]] Hpos H;
+  intros q slack ps [[cuts | guarded stride | cut mask share] [ballots | weak table | rows]] Hpos H;
     pose proof (well_is_fitting q ps _ H) as Hf; simpl in H; try discriminate H;
     cbn [fst survey_of withouts_fast may_say_on].
   - rewrite counted_at_is, map_map by exact Hf. apply map_ext. intros p. unfold counts. cbn [c_kept c_doubtful].

@@ -232,7 +232,7 @@ Lemma said_without_is : forall q ps d, 0 < classes q -> well q (survey_of q ps (
   said_without (labels (classes q)) (survey_of q ps (fst d)) d
   = map (fun p => map (possible (without_of q p d)) (labels (classes q))) ps.
 Proof.
-  intros q ps [[cuts | guarded stride | cut mask] [ballots | weak table | rows]] Hpos H;
+  intros q ps [[cuts | guarded stride | cut mask share] [ballots | weak table | rows]] Hpos H;
     pose proof (well_is_fitting q ps _ H) as Hf; simpl in H; try discriminate H;
     cbn [fst survey_of said_without without_of].
   - rewrite counted_at_is, map_map by (rewrite map_length; exact Hf). apply map_ext. intros p.
@@ -248,7 +248,7 @@ Qed.
 Lemma without_of_ground : forall q p r (d : defender), ground q (fst d) p = ground q (fst d) r ->
   without_of q p d = without_of q r d.
 Proof.
-  intros q p r [[cuts | guarded stride | cut mask] [ballots | weak table | rows]] H; try reflexivity;
+  intros q p r [[cuts | guarded stride | cut mask share] [ballots | weak table | rows]] H; try reflexivity;
     cbn [without_of fst ground] in *; rewrite H; reflexivity.
 Qed.
 

@@ -136,7 +136,7 @@ class Tables:
         points = self.rng.integers(0, 4, size=(self.n, n, self.n_classes))
         points[np.arange(self.n), :, self.leader] += 3 * (self.rng.random((self.n, n)) < self.clear)
         scores = mc.Scores(points, one=7, strategy=strategy, image_size=self.size)
-        return mc.MaskedScores(scores, self.patch())
+        return mc.MaskedScores(scores, self.patch(), threshold=float(self.rng.choice([0, 0, 0.25, 0.5, 0.7])))
 
     def some(self, fragile: bool) -> list[mc.Evidence]:
         makers = (self.ballots, self.pool, self.pairs)

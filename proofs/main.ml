@@ -62,9 +62,10 @@ let defender image = function
       { kind = Voting (List.map fst parts); worths = List.concat_map worths parts }
   | [ "pairs"; height; width; stride ] ->
       { kind = DoubleMasking ((whole height, whole width), whole stride); worths = [] }
-  | [ "scores"; name; length; stride; height; width ] ->
-      { kind = RobustMasking (strategy name length stride, (whole height, whole width)); worths = [] }
-  | _ -> fail !line_number "a defender is: votes ..., pairs height width stride, or scores strategy height width"
+  | [ "scores"; name; length; stride; height; width; numerator; denominator ] ->
+      let share = (whole numerator, whole denominator) in
+      { kind = RobustMasking (strategy name length stride, (whole height, whole width), share); worths = [] }
+  | _ -> fail !line_number "a defender is: votes ..., pairs height width stride, or scores strategy height width share"
 
 let claim = function
   | [ "exact" ] -> Exact

@@ -52,11 +52,8 @@ CHANGES = {
         "kept c marks ballots + doubtful marks ballots + slack))",
         "kept c marks ballots + doubtful marks ballots))",
     ),
-    "the loudest window not masked": (
-        "PatchGuard.v",
-        "inside c (everywhere rows) rows - loudest windows c rows",
-        "inside c (everywhere rows) rows",
-    ),
+    "the loudest window not masked": ("PatchGuard.v", "then all - loud else all", "then all else all"),
+    "a share of T taken for none": ("PatchGuard.v", "points * snd share / (snd share - fst share)", "points"),
 }
 
 

@@ -71,9 +71,9 @@ def _masks_header(known: Origin) -> str:
 
 
 def _scores_header(known: Origin) -> str:
-    if str(known.get("mask_threshold", "0")) != "0":
-        raise EvidenceError(f"the checker knows masking with the threshold 0, not {str(known['mask_threshold'])[:40]}")
-    return f"scores {_cut(known)} " + _numbers(r"(\d+)x(\d+)", known["mask"], "masks such as '5x5'")
+    mask = _numbers(r"(\d+)x(\d+)", known["mask"], "masks such as '5x5'")
+    share = _numbers(r"(\d+)(?:/(\d+))?", known.get("mask_threshold", 0), "shares such as '1/4'")
+    return f"scores {_cut(known)} {mask} {share}"
 
 
 def _votes(evidence: Any, origin: Origin, row: int) -> str:
