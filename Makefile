@@ -81,3 +81,4 @@ browser:
 
 clean:
 	rm -rf $(VENV) demo build dist .pytest_cache .mypy_cache .ruff_cache
+	$(MAKE) --no-print-directory -C proofs clean
