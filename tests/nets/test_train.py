@@ -356,6 +356,33 @@ def test_the_step_is_nesterov_descent_as_torch_does_it() -> None:
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-6)
 
 
+def test_a_sharp_step_takes_the_gradient_uphill() -> None:
+    """At the weights plus the gradient there, `sharp` long; the weights themselves are where they were."""
+    config = replace(CONFIG, augment=Augment(), model=replace(CONFIG.model, dropout=0.0), epochs=10)
+    sharp = replace(config, sharp=0.5, sharp_from=0.25)
+    assert [sharp.is_sharp(epoch) for epoch in (0, 2, 3, 9)] == [False, False, True, True]
+    assert not config.is_sharp(9)
+    found: list[list[torch.Tensor]] = []
+    plain, uphill, learner = (Learner(each, toy(8), Processes("cpu")) for each in (config, config, sharp))
+    learner.begin(0)
+    assert learner.begin(3)
+    before = [weight.detach().clone() for weight in learner.weights]
+    for each in (plain, uphill, learner):
+        each.batch.copy_(torch.arange(8))
+        each._descend = lambda each=each: found.append(each._gradients())  # type: ignore[method-assign,misc]
+        if each is uphill:
+            length = torch.stack([gradient.norm() for gradient in found[0]]).norm()
+            with torch.no_grad():
+                for weight, gradient in zip(uphill.weights, found[0], strict=True):
+                    weight += 0.5 * gradient / length
+        each.step()
+    for first, expected, gradient in zip(*found, strict=True):
+        torch.testing.assert_close(gradient, expected, rtol=1e-4, atol=1e-6)
+        assert not torch.allclose(gradient, first, rtol=1e-2) or not first.any()
+    for weight, old in zip(learner.weights, before, strict=True):
+        torch.testing.assert_close(weight.detach(), old)
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="a CUDA graph needs a CUDA device")
 @pytest.mark.parametrize("precision", ["float32", "bf16"])
 def test_a_recorded_step_on_cuda_is_the_step_itself(precision: str) -> None:

@@ -28,6 +28,10 @@ class TrainConfig:
     label_smoothing: float = 0.0
     ema_decay: float = 0.0
     """Above 0 the artifact is the moving average of the weights, with this decay per step."""
+    sharp: float = 0.0
+    """Above 0 steps are sharpness-aware: the gradient is taken this far uphill, where the loss is worse."""
+    sharp_from: float = 0.5
+    """The share of the epochs after which they are."""
     warmup: float = 0.0
     """Epochs in which the learning rate grows from 0."""
     milestones: tuple[int, ...] = ()
@@ -47,7 +51,7 @@ class TrainConfig:
             raise ModelError(f"boxes hide images under masks, and nowhere else; got {self.view!r} and {self.boxes}")
         if self.precision not in ("bf16", "float32"):
             raise ModelError(f"the precision is 'bf16' or 'float32', got {self.precision!r}")
-        limits = {"epochs": 1, "batch_size": 1, "lr": 0, "weight_decay": 0, "warmup": 0, "seed": 0}
+        limits = {"epochs": 1, "batch_size": 1, "lr": 0, "weight_decay": 0, "warmup": 0, "sharp": 0, "seed": 0}
         for name, least in limits.items():
             if not least <= getattr(self, name) < math.inf:
                 raise ModelError(f"{name} is {least} or more, got {getattr(self, name)}")
@@ -68,6 +72,10 @@ class TrainConfig:
             return self.lr * 0.1 ** sum(step >= milestone * steps_per_epoch for milestone in self.milestones)
         done = (step / steps_per_epoch - self.warmup) / max(self.epochs - self.warmup, 1e-9)
         return self.lr * (1 + math.cos(math.pi * min(max(done, 0.0), 1.0))) / 2
+
+    def is_sharp(self, epoch: int) -> bool:
+        """Whether the steps of an epoch, counted from 0, are sharpness-aware."""
+        return self.sharp > 0 and epoch >= self.sharp_from * self.epochs
 
     def average_decay(self, step: int) -> float:
         """The decay of the moving average at a step; small at first, so that the fresh weights are soon forgotten."""

@@ -47,6 +47,7 @@ class Learner:
             self.cutter = Cutter.of(config.strategy, config.view, dataset.image_size, device)
         self.n_pairs = 0
         """of boxes that are tried for each image, under masks"""
+        self.sharp = False
         torch.manual_seed(config.seed)
         self.model = build(config.model)
         self.layout = _layout(self.model, device)
@@ -72,8 +73,9 @@ class Learner:
 
     def begin(self, epoch: int) -> bool:
         """Whether the step is another one from this epoch on, and has to be recorded anew."""
-        before, self.n_pairs = self.n_pairs, self.config.boxes.n_pairs(epoch, self.config.epochs)
-        return self.n_pairs != before
+        before = self.n_pairs, self.sharp
+        self.n_pairs, self.sharp = self.config.boxes.n_pairs(epoch, self.config.epochs), self.config.is_sharp(epoch)
+        return (self.n_pairs, self.sharp) != before
 
     def step(self) -> None:
         """Learn from the images `batch`: augment, hide, classify, follow the gradient, average."""
@@ -89,12 +91,13 @@ class Learner:
             images = mixed(images, mixing)
         views = self._views(images, labels, random[:, N_RANDOM + 1 :]).contiguous(memory_format=self.layout)
 
-        logits = self._logits(views)
-        losses = F.cross_entropy(logits, labels, reduction="none", label_smoothing=config.label_smoothing)
-        if config.augment.mixup:
-            other = F.cross_entropy(logits, labels.roll(1), reduction="none", label_smoothing=config.label_smoothing)
-            losses = losses * (1 - mixing) + other * mixing
+        logits, losses = self._losses(views, labels, mixing)
         torch.autograd.backward(losses.mean())
+        if self.sharp:
+            uphill = self._climb()
+            torch.autograd.backward(self._losses(views, labels, mixing)[1].mean())
+            with torch.no_grad():
+                torch._foreach_sub_(self.weights, uphill)
 
         with torch.no_grad():
             self._descend()
@@ -119,6 +122,28 @@ class Learner:
 
         return self.config.boxes.views(images, random, losses)
 
+    def _losses(self, views: Tensor, labels: Tensor, mixing: Tensor) -> tuple[Tensor, Tensor]:
+        """Logits, and the loss of each view; what was mixed in counts for its own label."""
+        logits, smoothing = self._logits(views), self.config.label_smoothing
+        losses = F.cross_entropy(logits, labels, reduction="none", label_smoothing=smoothing)
+        if self.config.augment.mixup:
+            other = F.cross_entropy(logits, labels.roll(1), reduction="none", label_smoothing=smoothing)
+            losses = losses * (1 - mixing) + other * mixing
+        return logits, losses
+
+    def _climb(self) -> list[Tensor]:
+        """Move the weights along their gradient to where the loss is worse, and say by how much."""
+        with torch.no_grad():
+            slope = self._gradients()
+            steepness = torch.stack(torch._foreach_norm(slope)).norm() + 1e-12
+            uphill = list(torch._foreach_mul(slope, self.config.sharp / steepness))
+            torch._foreach_add_(self.weights, uphill)
+            self.model.zero_grad(set_to_none=True)
+        return uphill
+
+    def _gradients(self) -> list[Tensor]:
+        return [torch.zeros_like(weight) if weight.grad is None else weight.grad for weight in self.weights]
+
     def _logits(self, views: Tensor) -> Tensor:
         with torch.autocast("cuda", torch.bfloat16, enabled=views.is_cuda and self.config.precision == "bf16"):
             logits = self.network(views)
@@ -126,7 +151,7 @@ class Learner:
 
     def _descend(self) -> None:
         """Stochastic gradient descent with Nesterov momentum; torch's own reads the learning rate on the CPU."""
-        gradients = [torch.zeros_like(weight) if weight.grad is None else weight.grad for weight in self.weights]
+        gradients = self._gradients()
         torch._foreach_add_(gradients, self.weights, alpha=self.config.weight_decay)
         torch._foreach_mul_(self.velocity, self.config.momentum)
         torch._foreach_add_(self.velocity, gradients)
