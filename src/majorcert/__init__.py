@@ -46,7 +46,7 @@ LATER = {
 }
 """Names that need torch or files: they are imported when they are first asked for."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = [
     "ABSTAIN",
     "Ballots",

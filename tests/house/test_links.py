@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+import majorcert as mc
+
 ROOT = Path(__file__).parents[2]
 ROOMS = [path.name for path in sorted((ROOT / "src" / "majorcert").iterdir()) if path.is_dir()]
 TOPS = ("benchmarks", "docs", "examples", "fuzz", "proofs", "results", "src", "studies", "tests")
@@ -57,6 +59,21 @@ def test_a_page_leads_to_what_is_there(page: Path) -> None:
     assert not dead_links(page)
     if page.name != "CHANGELOG.md":
         assert not dead_names(page)
+
+
+def test_pages_use_public_names() -> None:
+    for page in pages():
+        used = set(re.findall(r"\bmc\.([A-Za-z_]+)", page.read_text(encoding="utf-8")))
+        assert sorted(used - set(mc.__all__)) == [], page
+
+
+def test_the_version_is_the_same_everywhere() -> None:
+    for name, line in (
+        ("pyproject.toml", 'version = "{}"'),
+        ("CITATION.cff", "version: {}"),
+        ("CHANGELOG.md", "## {}"),
+    ):
+        assert line.format(mc.__version__) in (ROOT / name).read_text(encoding="utf-8").splitlines(), name
 
 
 def test_what_is_not_there_is_noticed(tmp_path: Path) -> None:
