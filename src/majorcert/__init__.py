@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from majorcert.files.evidence import load_evidence
     from majorcert.nets.defender import Defender, Ensemble
     from majorcert.nets.masking import MaskingDefender
+    from majorcert.nets.verbs import train, vote
 
 LATER = {
     "Defender": "majorcert.nets.defender",
@@ -42,7 +43,9 @@ LATER = {
     "MaskingDefender": "majorcert.nets.masking",
     "attack": "majorcert.attacks.attack",
     "load_evidence": "majorcert.files.evidence",
+    "train": "majorcert.nets.verbs",
     "verify": "majorcert.audit.verify",
+    "vote": "majorcert.nets.verbs",
 }
 """Names that need torch or files: they are imported when they are first asked for."""
 
@@ -88,7 +91,9 @@ __all__ = [
     "score",
     "strategy",
     "summary",
+    "train",
     "verify",
+    "vote",
 ]
 
 
