@@ -33,8 +33,8 @@ class Ballots(Evidence):
     provenance: Mapping[str, Any]
     distance: npt.NDArray[Any] | None  # (images, ablations)
     fragile: Bools | None  # (images, ablations)
-    label: Ints
-    """(images,) the defender's label: the plurality of its ballots"""
+    votes: Ints  # (images, classes) how many each label got
+    label: Ints  # (images,) the defender's label: the plurality of its ballots
 
     def __init__(
         self,
@@ -49,23 +49,25 @@ class Ballots(Evidence):
     ) -> None:
         strategy = read_strategy(strategy) if isinstance(strategy, str) else strategy
         size, n_classes = checked_size(image_size), whole(n_classes, "n_classes", BallotsError, least=2)
-        votes = _checked(np.asarray(labels), strategy, size, n_classes)
+        checked = _checked(np.asarray(labels), strategy, size, n_classes)
+        votes = count_votes(checked, n_classes)
         filled(
             self,
-            labels=votes,
+            labels=checked,
             strategy=strategy,
             image_size=size,
             n_classes=n_classes,
-            images=checked_images(images, len(votes)),
+            images=checked_images(images, len(checked)),
             provenance={
                 **{key: value for key, value in (provenance or {}).items() if key != "fragile"},
                 "strategy": str(strategy),
                 "image_size": list(size),
                 "n_classes": n_classes,
             },
-            distance=None if distance is None else checked_distance(np.asarray(distance), votes.shape[:2]),
+            distance=None if distance is None else checked_distance(np.asarray(distance), checked.shape[:2]),
             fragile=None,
-            label=plurality(count_votes(votes, n_classes)),
+            votes=votes,
+            label=plurality(votes),
         )
 
     @classmethod
@@ -84,11 +86,17 @@ class Ballots(Evidence):
         return f"Ballots({len(self)} images of {height}x{width}, {self.strategy}, {self.n_classes} classes)"
 
     def __getitem__(self, images: slice | Ints) -> Self:
-        return taken(self, images, "labels", "images", "distance", "fragile", "label")
+        return taken(self, images, "labels", "images", "distance", "fragile", "votes", "label")
 
     def counts(self) -> Ints:
         """(images, classes) the votes that each label got."""
-        return count_votes(self.labels, self.n_classes)
+        return self.votes
+
+    def solid_votes(self) -> Ints:
+        """(images, classes) the same without the fragile ballots."""
+        return (
+            self.votes if self.fragile is None else count_votes(solid_labels(self.labels, self.fragile), self.n_classes)
+        )
 
     def abstained(self) -> Bools:
         """(images,) did no ballot name any label? The defender then says label 0, by the tie rule alone."""
@@ -108,22 +116,28 @@ class Ballots(Evidence):
 
     def _elected(self, patch: Patch, bound: Bound, slack: int | None = None) -> Reach:
         touched, solid = self.strategy.touched(patch, self.image_size), solid_labels(self.labels, self.fragile)
-        candidates = Candidates.of(count_votes(solid, self.n_classes), self.label)
+        candidates = Candidates.of(self.solid_votes(), self.label)
         gain = rewritable(self.fragile, touched) + (touched.n_touched() if slack is None else slack)
         kept = kept_votes(solid, candidates.listed, touched)
         return candidates.elected(kept, gain, touched.rows, touched.columns, bound)
 
     def margin_certified(self, patch: Patch) -> Bools:
-        """(images,) does the winner lead by more than any placement could take from it and give to one rival?
-
-        Fragile ballots give nothing to the winner, and each may go to the rival.
-        """
-        counts = count_votes(solid_labels(self.labels, self.fragile), self.n_classes)
-        most_touched = int(self.strategy.touched(patch, self.image_size).n_touched().max())
-        n_fragile = 0 if self.fragile is None else self.fragile.sum(axis=1)
-        return Candidates.of(counts, self.label).leads(counts, 2 * most_touched + n_fragile)
+        """(images,) does the winner lead by more than any placement could take from it and give to one rival?"""
+        return self._leads(2 * self._most_touched(patch))
 
     certified_alone = margin_certified
+
+    def stays_alone(self, patch: Patch, slack: int = 0) -> Bools:
+        """(images,) does the winner lead by the slack, and more than any placement could take from it?"""
+        return self._leads(self._most_touched(patch) + slack)
+
+    def _most_touched(self, patch: Patch) -> int:
+        return int(self.strategy.touched(patch, self.image_size).n_touched().max())
+
+    def _leads(self, handicap: int) -> Bools:
+        """(images,) by so many votes. Fragile ballots give nothing to the winner, and each may go to the rival."""
+        n_fragile = 0 if self.fragile is None else self.fragile.sum(axis=1)
+        return Candidates.of(votes := self.solid_votes(), self.label).leads(votes, handicap + n_fragile)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write a Zarr store, without a tolerance; an earlier store at that path is replaced, whole or not at all."""

@@ -1,11 +1,10 @@
 """Certified detection: no patch changes the label without an alert."""
 
 from collections.abc import Sequence
-from functools import partial
 
 import numpy as np
 
-from majorcert.core.majority import check_together, survey, verdict_of
+from majorcert.core.majority import Witnesses, check_together, clean_label, survey, verdict_of
 from majorcert.core.reach import Evidence, offered
 from majorcert.core.threat import Bools, Patch, as_patch, whole
 from majorcert.core.verdict import Verdict
@@ -30,17 +29,23 @@ def detect(defenders: Sequence[Evidence], patch: Patch, *, slack: int = 0) -> Ve
     check_together(defenders)
     if slack and len(defenders) > 1:
         raise EvidenceError(f"slack is for one voting defender or pool, got {len(defenders)} defenders; use slack=0")
-    everywhere = np.ones(len(defenders[0]), dtype=bool)
-    left = partial(survey, sets=lambda each: offered(each, "without")(patch, slack), patch=patch, doubtful=everywhere)
-    safe, witnesses = left(defenders)
+    safe, witnesses = _left(defenders, patch, slack)
     recorded = [offered(defender, "as_recorded")() for defender in defenders]
     if slack:
         alert = _outvoted(recorded[0], patch, slack)
     else:  # without a tolerance each set is one label: there is an alert where another one is their plurality
         same = all(ours is theirs for ours, theirs in zip(defenders, recorded, strict=True))
-        alert = ~np.asarray((safe if same else left(recorded)[0]).all(axis=(1, 2)))
+        alert = ~np.asarray((safe if same else _left(recorded, patch, slack)[0]).all(axis=(1, 2)))
     more = {"promise": "detection", "alert": alert, "slack": slack}
     return verdict_of(defenders, patch, "detection", "detection", safe, witnesses, **more)
+
+
+def _left(defenders: Sequence[Evidence], patch: Patch, slack: int) -> tuple[Bools, Witnesses]:
+    """Where the clean label is still said without the touched part; if most defenders are sure of it, nobody looks."""
+    clean = clean_label(defenders)
+    firm = [offered(each, "stays_alone")(patch, slack) & (each.label == clean) for each in defenders]
+    doubtful = 2 * np.sum(firm, axis=0) <= len(defenders)
+    return survey(defenders, lambda each: offered(each, "without")(patch, slack), patch, doubtful)
 
 
 def _outvoted(defender: Evidence, patch: Patch, slack: int) -> Bools:

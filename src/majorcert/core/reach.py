@@ -127,6 +127,10 @@ class Evidence(ABC):
         """(images,) did nothing speak for any label? The label is then 0, by the tie rule alone."""
         return np.zeros(len(self), dtype=bool)
 
+    def stays_alone(self, patch: Patch, slack: int = 0) -> Bools:
+        """(images,) is `without` known to be the label alone, at every placement, before any is looked at?"""
+        return np.zeros(len(self), dtype=bool)
+
     def tolerating(self, tolerance: float) -> Self:
         """The same evidence, to be certified even if every score moves by up to `tolerance`, on any set-up.
 

@@ -101,6 +101,8 @@ class MaskPairs(Evidence):
     """(images, n) how far every score may move before any label of this mask's row can change, if recorded"""
     fragile: Bools | None
     """(images, n) the rows that prove nothing; only `tolerating` marks any"""
+    agreed: Bools
+    """(images, n): is every label of this mask's row the one under the mask alone?"""
     label: Ints
     """(images,) what double masking says"""
 
@@ -134,14 +136,15 @@ class MaskPairs(Evidence):
         )
         if (table == NO_LABEL).any():
             self._check_unfinished()
-        filled(self, label=double_masking(self.singles(), self.unanimous(), n_classes))
+        agreed = _agreed(table, _row_index(n))
+        filled(self, agreed=agreed, label=double_masking(self.singles(), agreed, n_classes))
 
     def __repr__(self) -> str:
         height, width = self.image_size
         return f"MaskPairs({len(self)} images of {height}x{width}, {self.masks}, {self.n_classes} classes)"
 
     def __getitem__(self, images: slice | Ints) -> "MaskPairs":
-        return taken(self, images, "labels", "images", "distance", "fragile", "label")
+        return taken(self, images, "labels", "images", "distance", "fragile", "agreed", "label")
 
     def singles(self) -> Ints:
         """(images, n) the label under each mask alone."""
@@ -149,14 +152,7 @@ class MaskPairs(Evidence):
 
     def unanimous(self) -> Bools:
         """(images, n): is every label of this mask's row the one under the mask alone?"""
-        rows = _row_index(self.masks.n_masks(self.image_size))
-        same = np.ones((len(self), len(rows)), dtype=bool)
-        mixed = np.flatnonzero((self.labels != self.labels[:, :1]).any(axis=1))
-        step = max(1, CHUNK_ENTRIES // rows.size)
-        for start in range(0, len(mixed), step):
-            some = self.labels[mixed[start : start + step]]
-            same[mixed[start : start + step]] = (some[:, rows] == some[:, rows.diagonal(), None]).all(axis=2)
-        return same
+        return self.agreed
 
     def _check_unfinished(self) -> None:
         """Pairs may be left out where both rows are known to be mixed: then nothing depends on what they would say."""
@@ -198,6 +194,17 @@ class MaskPairs(Evidence):
         from majorcert.files import evidence
 
         evidence.save_evidence(self, path)
+
+
+def _agreed(table: Ints, rows: npt.NDArray[np.intp]) -> Bools:
+    """(images, n): is every label of each row the one on the diagonal? Tables of one label are not taken apart."""
+    same = np.ones((len(table), len(rows)), dtype=bool)
+    mixed = np.flatnonzero((table != table[:, :1]).any(axis=1))
+    step = max(1, CHUNK_ENTRIES // rows.size)
+    for start in range(0, len(mixed), step):
+        some = table[mixed[start : start + step]]
+        same[mixed[start : start + step]] = (some[:, rows] == some[:, rows.diagonal(), None]).all(axis=2)
+    return same
 
 
 def _row_index(n: int) -> npt.NDArray[np.intp]:

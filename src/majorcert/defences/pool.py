@@ -17,7 +17,7 @@ from majorcert.core.majority import check_together
 from majorcert.core.plurality import Ints, plurality
 from majorcert.core.reach import Evidence, Reach
 from majorcert.core.records import filled, taken
-from majorcert.core.tally import Candidates, count_votes, kept_votes, rewritable, solid_labels
+from majorcert.core.tally import Candidates, kept_votes, rewritable, solid_labels
 from majorcert.core.threat import Bools, ImageSize, Patch
 from majorcert.errors import EvidenceError
 
@@ -116,19 +116,26 @@ class Pool(Evidence):
 
     def margin_certified(self, patch: Patch) -> Bools:
         """(images,) does the winner lead by more points than any placement could take from it and give to one rival?"""
-        points, handicap = self._solid_points(), np.zeros(1, dtype=np.int64)
-        for weight, member in zip(self.weights, self.members, strict=True):
-            touched = member.strategy.touched(patch, member.image_size)
-            n_fragile = 0 if member.fragile is None else member.fragile.sum(axis=1)
-            handicap = handicap + weight * (2 * int(touched.n_touched().max()) + n_fragile)
-        return Candidates.of(points, self.label).leads(points, handicap)
+        return self._leads(patch, times=2)
 
     certified_alone = margin_certified
 
+    def stays_alone(self, patch: Patch, slack: int = 0) -> Bools:
+        """(images,) does the winner lead by the slack, and more than any placement could take from it?"""
+        return self._leads(patch, times=1, more=slack)
+
+    def _leads(self, patch: Patch, times: int, more: int = 0) -> Bools:
+        points, handicap = self._solid_points(), np.full(1, more)
+        for weight, member in zip(self.weights, self.members, strict=True):
+            most_touched = int(member.strategy.touched(patch, member.image_size).n_touched().max())
+            n_fragile = 0 if member.fragile is None else member.fragile.sum(axis=1)
+            handicap = handicap + weight * (times * most_touched + n_fragile)
+        return Candidates.of(points, self.label).leads(points, handicap)
+
     def _solid_points(self) -> Ints:
         """(images, classes) the points of each label, without those of fragile ballots."""
-        counts = [count_votes(solid_labels(each.labels, each.fragile), self.n_classes) for each in self.members]
-        return np.sum([weight * votes for weight, votes in zip(self.weights, counts, strict=True)], axis=0)
+        points = [weight * member.solid_votes() for weight, member in zip(self.weights, self.members, strict=True)]
+        return np.sum(points, axis=0)
 
 
 def _checked_weights(members: Sequence[Ballots], weights: Sequence[int] | None) -> tuple[int, ...]:
