@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from majorcert.nets.defender import Defender, Ensemble
     from majorcert.nets.masking import MaskingDefender
     from majorcert.nets.verbs import train, vote
+    from majorcert.reports.report import report
 
 LATER = {
     "Defender": "majorcert.nets.defender",
@@ -43,6 +44,7 @@ LATER = {
     "MaskingDefender": "majorcert.nets.masking",
     "attack": "majorcert.attacks.attack",
     "load_evidence": "majorcert.files.evidence",
+    "report": "majorcert.reports.report",
     "train": "majorcert.nets.verbs",
     "verify": "majorcert.audit.verify",
     "vote": "majorcert.nets.verbs",
@@ -88,6 +90,7 @@ __all__ = [
     "load_evidence",
     "majorcert",
     "patchguard",
+    "report",
     "score",
     "strategy",
     "summary",

@@ -364,3 +364,15 @@ def test_label_colours_can_be_told_apart(who: str) -> None:
     lab = np.cbrt(np.clip(seen @ cones.T, 0, None)) @ axes.T
     apart = np.linalg.norm(lab[:, None] - lab, axis=-1)
     assert apart[~np.eye(len(PALETTE), dtype=bool)].min() > 0.06
+
+
+def test_the_library_writes_the_page_too(tmp_path: Path) -> None:
+    votes = mc.Ballots(np.zeros((3, 4), int), strategy="columns:2", image_size=(4, 4), n_classes=3)
+    written = mc.report([votes, mc.Pool([votes])], 2, "1x3", path=tmp_path / "page.html", truth=[0, 1, 0])
+    assert written == tmp_path / "page.html"
+    text = written.read_text(encoding="utf-8")
+    assert "2x2" in text
+    assert "1x3" in text
+    with pytest.raises(mc.PatchError, match="got 0"):
+        mc.report([votes], 0, path=tmp_path / "other.html")
+    assert not (tmp_path / "other.html").exists()
