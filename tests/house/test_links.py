@@ -1,12 +1,14 @@
-"""Every page: its relative links lead to files and headings that are there, and the files that it names exist."""
+"""Every page: its links, the files that it names, its commands with their options, and public names are there."""
 
 import re
 import subprocess
 from pathlib import Path
 
 import pytest
+from typer.main import get_command
 
 import majorcert as mc
+from majorcert.commands.app import app
 
 ROOT = Path(__file__).parents[2]
 ROOMS = [path.name for path in sorted((ROOT / "src" / "majorcert").iterdir()) if path.is_dir()]
@@ -59,6 +61,33 @@ def test_a_page_leads_to_what_is_there(page: Path) -> None:
     assert not dead_links(page)
     if page.name != "CHANGELOG.md":
         assert not dead_names(page)
+
+
+def dead_options(text: str) -> list[str]:
+    """Verbs of the command line and their options, and targets of make, that do not exist."""
+    known = {
+        name: {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+        for name, command in get_command(app).commands.items()
+    }
+    dead = []
+    for line in re.sub(r"\\\n\s*", " ", text).splitlines():
+        for verb, rest in re.findall(r"majorcert ([a-z]+)\b((?: [^`&|;#]*)?)", line):
+            options = set(re.findall(r"(?<=\s)--?[a-z][a-z-]*", rest)) - {"--help"}
+            if options and verb in known:
+                dead += [f"{verb} {option}" for option in sorted(options - known[verb])]
+            elif options:
+                dead.append(verb)
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return dead + [f"make {name}" for name in re.findall(r"[`\n]make ([a-z-]+)", text) if name not in targets]
+
+
+def test_commands_have_these_options() -> None:
+    assert {page.name: dead for page in pages() if (dead := dead_options(page.read_text(encoding="utf-8")))} == {}
+    assert dead_options("majorcert vote a --limit 3 --gone x\nmajorcert fly --high\n`make hay`") == [
+        "vote --gone",
+        "fly",
+        "make hay",
+    ]
 
 
 def test_pages_use_public_names() -> None:
