@@ -21,7 +21,7 @@ IMAGE_SIZES = {
     4: [(1, 9), (8, 1), (2, 4), (3, 3), (4, 2)],
 }
 """By number of classes: non-square but for one, and small enough for the whole image to be rewritten."""
-N_CASES = 120
+N_CASES = 80
 N_IMAGES = 10
 
 
@@ -96,14 +96,14 @@ def test_certified_iff_no_rewrite_flips_the_label(n_classes: int, n_defenders: i
             seen,
         )
     for method in ("exact", "paper", "margin", "local"):
-        assert min(seen[f"{method} True"], seen[f"{method} False"]) >= 100, seen
-    assert seen["by theorem1"] >= 50, seen
-    assert seen["by theorem2"] >= (50 if n_defenders % 2 == 0 else 0), seen
-    assert seen["whole image"] >= 10, seen
-    assert min(seen["ballot without a label"], seen["ballot of several labels"]) >= 100, seen
-    assert min(seen["tie of ballots"], seen["tie of bounds"]) >= 20, seen
+        assert min(seen[f"{method} True"], seen[f"{method} False"]) >= 40, seen
+    assert seen["by theorem1"] >= 15, seen
+    assert seen["by theorem2"] >= (20 if n_defenders % 2 == 0 else 0), seen
+    assert seen["whole image"] >= 4, seen
+    assert min(seen["ballot without a label"], seen["ballot of several labels"]) >= 80, seen
+    assert min(seen["tie of ballots"], seen["tie of bounds"]) >= 8, seen
     can_tie = n_defenders % 2 == 0 or n_defenders >= n_classes > 2
-    assert seen["tie of defenders"] >= (10 if can_tie else 0), seen
+    assert seen["tie of defenders"] >= (4 if can_tie else 0), seen
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 4])
@@ -111,7 +111,7 @@ def test_certified_iff_no_rewrite_flips_the_label(n_classes: int, n_defenders: i
 def test_certified_iff_no_rewrite_of_fragile_ballots_flips_the_label(n_classes: int, n_defenders: int) -> None:
     seen: Counter[str] = Counter()
     about = {"n_classes": n_classes, "n_defenders": n_defenders, "image_sizes": IMAGE_SIZES[n_classes]}
-    for number in range(60):
+    for number in range(30):
         seed = 50_000 + 1_000 * n_classes + 100 * n_defenders + number
         plain = draw_case(seed, **about, n_images=N_IMAGES)
         case = plain.shaken(seed)
@@ -124,8 +124,8 @@ def test_certified_iff_no_rewrite_of_fragile_ballots_flips_the_label(n_classes: 
         assert (after.safe[without] == before.safe[without]).all()
         seen["certified with fragile ballots"] += int((after.certified & ~np.array(without)).sum())
     for method in ("exact", "paper", "margin", "local"):
-        assert min(seen[f"{method} True"], seen[f"{method} False"]) >= 20, seen
-    assert min(seen["lost"], seen["certified with fragile ballots"]) >= 10, seen
+        assert min(seen[f"{method} True"], seen[f"{method} False"]) >= 10, seen
+    assert min(seen["lost"], seen["certified with fragile ballots"]) >= 5, seen
 
 
 SMALLEST = [

@@ -110,7 +110,7 @@ def test_a_label_that_nobody_votes_for_wins_ties_by_its_index(y: int) -> None:
 def test_full_size_equals_the_oracle(
     specs: tuple[str, ...], image_size: tuple[int, int], n_classes: int, patch: tuple[int, int]
 ) -> None:
-    case = draw_coherent(5, specs, image_size, n_classes, patch, n=12)
+    case = draw_coherent(5, specs, image_size, n_classes, patch, n=5)
     ballots = case.ballots()
     for reach in ("exact", "paper"):
         verdict = mc.majorcert(ballots, mc.Patch(*patch), reach=reach)

@@ -26,6 +26,12 @@ def all_tables(n: int, n_classes: int) -> np.ndarray[Any, Any]:
     return squared(upper, n)
 
 
+def some(tables: np.ndarray[Any, Any], step: int) -> np.ndarray[Any, Any]:
+    """Every so-many-th table, and all that are nearly of label 0, where certificates are."""
+    nearly = np.count_nonzero(tables, axis=(1, 2)) <= 4
+    return tables[nearly | (np.arange(len(tables)) % step == 0)]
+
+
 def squared(upper: np.ndarray[Any, Any], n: int) -> np.ndarray[Any, Any]:
     tables = np.zeros((len(upper), n, n), dtype=np.int64)
     rows, columns = np.triu_indices(n)
@@ -59,15 +65,15 @@ def judge(
         seen["beyond all pairs"] += bool(verdict.certified[i]) and not same
 
 
-STEPS = [7, pytest.param(1, marks=pytest.mark.slow)]
-"""Every seventh table, or all of them; what is rewritten of each is always everything."""
+STEPS = [20, pytest.param(1, marks=pytest.mark.slow)]
+"""Every twentieth table, or all of them; what is rewritten of each is always everything."""
 
 
 @pytest.mark.parametrize("step", STEPS)
 def test_every_table_of_four_masks(step: int) -> None:
     """Masks of 1x3 on 1x6, and 59,049 tables of 3 classes; patches of 1x3 have one cover, of 1x2 up to two."""
     seen: Counter[str] = Counter()
-    tables, masks = all_tables(4, 3)[::step], mc.Masks(1, 3)
+    tables, masks = some(all_tables(4, 3), step), mc.Masks(1, 3)
     judge(tables, masks, (1, 6), (1, 3), 3, seen)
     assert seen["certified True"] >= 1
     assert min(seen["safe True"], seen["safe False"]) > 300
@@ -77,10 +83,10 @@ def test_every_table_of_four_masks(step: int) -> None:
 
 
 @pytest.mark.parametrize("step", STEPS)
-@pytest.mark.parametrize(("patch", "beyond"), [((1, 3), 0), ((1, 2), 2), ((1, 1), 2)])
+@pytest.mark.parametrize(("patch", "beyond"), [((1, 3), 0), ((1, 2), 2), ((1, 1), 10)])
 def test_every_table_of_five_masks(patch: Size, beyond: int, step: int) -> None:
     seen: Counter[str] = Counter()
-    judge(all_tables(5, 2)[::step], mc.Masks(1, 3), (1, 7), patch, 2, seen)
+    judge(some(all_tables(5, 2), step), mc.Masks(1, 3), (1, 7), patch, 2, seen)
     assert min(seen["safe True"], seen["safe False"]) > 300
     assert seen["certified True"] >= 1
     assert seen["beyond all pairs"] >= beyond
@@ -91,10 +97,10 @@ def test_tables_of_six_masks_on_a_grid() -> None:
     random, seen = np.random.default_rng(1), Counter[str]()
     masks, size = mc.Masks(2), (3, 4)
     assert masks.n_masks(size) == 6
-    odd = random.random((7, 21)) < np.linspace(0, 0.15, 7)[:, None]
+    odd = random.random((4, 21)) < np.linspace(0, 0.15, 4)[:, None]
     judge(squared(np.where(odd, 1, 0), 6), masks, size, (1, 2), 2, seen)
-    assert min(seen["safe True"], seen["safe False"]) >= 10, seen
-    assert min(seen["certified True"], seen["certified False"]) >= 2, seen
+    assert min(seen["safe True"], seen["safe False"]) >= 5, seen
+    assert min(seen["certified True"], seen["certified False"]) >= 1, seen
 
 
 def test_a_table_that_the_published_condition_does_not_certify() -> None:
@@ -312,6 +318,30 @@ def test_fragile_rows_prove_nothing() -> None:
                 outcomes.add(kinds_oracle.double_masking(after))
             assert not safe[place] or outcomes == {1}
             assert safe[place] == any(not weak[i] for i in cover)
+
+
+def test_an_unfinished_table_is_worth_what_every_way_to_finish_it_is() -> None:
+    """A pair may be missing if both of its rows hold two labels without it; of all others it is refused."""
+    tables, n_refused, n_taken = all_tables(4, 2), 0, 0
+    about: dict[str, Any] = {"masks": mc.Masks(1, 3), "image_size": (1, 6), "n_classes": 2}
+    for gaps in [[(0, 1)], [(1, 2)], [(0, 3), (1, 2)], [(0, 1), (0, 2), (1, 2)], [(2, 2)]]:
+        missing = np.zeros((4, 4), dtype=bool)
+        for i, j in gaps:
+            missing[i, j] = missing[j, i] = True
+        mixed = [[len(set(row[~gap].tolist())) == 2 for row, gap in zip(each, missing, strict=True)] for each in tables]
+        fit = np.array([all(row[i] and row[j] and i != j for i, j in gaps) for row in mixed])
+        partial, said = np.where(missing, -1, tables), {"certify_only": True}
+        for table in partial[~fit][::29]:
+            n_refused += 1
+            with pytest.raises(mc.BallotsError, match="certify_only"):
+                mc.MaskPairs(table[None], **about, provenance=said)
+        if fit.any():
+            ours, theirs = mc.MaskPairs(partial[fit], **about, provenance=said), mc.MaskPairs(tables[fit], **about)
+            assert ours.label.tolist() == theirs.label.tolist()
+            for promise in (mc.majorcert, mc.detect):
+                assert promise([ours], (1, 2)).safe.tolist() == promise([theirs], (1, 2)).safe.tolist()
+            n_taken += int(fit.sum())
+    assert min(n_refused, n_taken) >= 50
 
 
 def test_tables_are_given_whole_or_as_triangles() -> None:

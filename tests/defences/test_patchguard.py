@@ -107,7 +107,7 @@ def test_the_verdict_is_the_oracles(seed: int) -> None:
 
 def test_no_rewrite_of_touched_scores_flips_a_certified_label() -> None:
     n_safe = n_unsafe = n_flipped = 0
-    for seed in range(50):
+    for seed in range(22):
         scores, patch, share = tiny(1000 + seed)
         random = np.random.default_rng(seed)
         touched = windows_of(scores, patch)
@@ -128,7 +128,7 @@ def test_no_rewrite_of_touched_scores_flips_a_certified_label() -> None:
                     # Then the bounds are attained, so the certificate is exact.
                     assert safe or flips, (seed, i, top, left)
                 n_safe, n_unsafe, n_flipped = n_safe + safe, n_unsafe + (not safe), n_flipped + flips
-    assert min(n_safe, n_unsafe, n_flipped) > 300
+    assert min(n_safe, n_unsafe, n_flipped) > 120
 
 
 def test_the_published_bound_fails_above_a_threshold_and_ours_does_not() -> None:
