@@ -7,8 +7,9 @@ from typing import Any
 from torch import Tensor
 
 from majorcert.attacks.logbook import write_png
-from majorcert.core.ballots import Ballots
+from majorcert.core.reach import Evidence
 from majorcert.core.threat import Patch
+from majorcert.files.evidence import save_evidence
 from majorcert.nets.checkpoint import write_json
 
 
@@ -18,21 +19,21 @@ def keep_exhibit(
     painted: Tensor,
     placement: tuple[int, int],
     patch: Patch,
-    before: Sequence[Ballots],
-    after: Sequence[Ballots],
+    before: Sequence[Evidence],
+    after: Sequence[Evidence],
     facts: Mapping[str, Any],
 ) -> None:
-    """Write the image, the painted image, the patch, the ballots of each defender on both, and the facts.
+    """Write the image, the painted image, the patch, the evidence of each defender on both, and the facts.
 
     Args:
         clean: (C, H, W) uint8, as painted.
-        before: the ballots of the clean image alone, of each defender.
+        before: the evidence of the clean image alone, of each defender.
     """
     top, left = placement
     piece = painted[:, top : top + patch.height, left : left + patch.width]
     for name, image in (("clean", clean), ("painted", painted), ("patch", piece)):
         write_png(folder / f"{name}.png", image)
-    for name, ballots in (("before", before), ("after", after)):
-        for place, each in enumerate(ballots, start=1):
-            each.save(folder / f"{name}-{place}.zarr")
+    for name, evidence in (("before", before), ("after", after)):
+        for place, each in enumerate(evidence, start=1):
+            save_evidence(each, folder / f"{name}-{place}.zarr")
     write_json(folder / "facts.json", {**facts, "patch": str(patch), "placement": list(placement)})

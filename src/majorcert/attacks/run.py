@@ -14,6 +14,7 @@ from majorcert.attacks.effort import Effort
 from majorcert.attacks.group import Group, Outcome
 from majorcert.attacks.group_attack import attack_group
 from majorcert.attacks.logbook import Logbook, Row, write_png
+from majorcert.attacks.masks import MaskAttack, MaskTarget
 from majorcert.attacks.paint import Pool
 from majorcert.attacks.placements import Choice
 from majorcert.attacks.surrogate import Surrogate
@@ -26,6 +27,7 @@ from majorcert.core.verdict import Verdict
 from majorcert.errors import DataError, StoreError
 from majorcert.nets.data import Dataset
 from majorcert.nets.defender import Ensemble
+from majorcert.nets.masking import MaskingDefender
 from majorcert.nets.sources.folder import read_image
 from majorcert.nets.voter import Precision
 
@@ -66,6 +68,8 @@ class AttackRun:
         batch_size: int | None,
         folder: Path,
     ) -> "AttackRun":
+        if masking_alone(ensemble):
+            return cls(ensemble, images, numbers, pool, patch, effort, "float32", (), batch_size or 1, folder)
         device = ensemble.voting[0].voter.device.type
         kind: Precision = precision or ("bfloat16" if device == "cuda" else "float32")
         surrogates = tuple(Surrogate.of(each.voter, patch, kind) for each in ensemble.voting)
@@ -75,7 +79,8 @@ class AttackRun:
 
     @property
     def device(self) -> str:
-        return self.ensemble.voting[0].voter.device.type
+        alone = masking_alone(self.ensemble)
+        return (alone.masker.scorer.device if alone else self.ensemble.voting[0].voter.device).type
 
     @property
     def group(self) -> int:
@@ -134,13 +139,19 @@ class AttackRun:
     def _rows(self, some: slice, progress: Callable[[int], None]) -> list[Row]:
         """Certify a group of images, attack those that are classified correctly, and say what became of each."""
         images, numbers = self.images.images[some], self.numbers[some]
-        before = self.ensemble.ballots(images)
+        before: list[Any] = self.ensemble.evidence(images)
         verdict = majorcert(before, self.patch)
         watchdog = Watchdog(self.ensemble, images, numbers, before, verdict, self.folder / "broken")
         correct = np.flatnonzero(verdict.predicted == self.truth[some])
         progress(self.effort.candidate_steps(len(images) - len(correct)))
         outcomes: dict[int, Outcome] = {}
-        if correct.size:
+        if alone := masking_alone(self.ensemble):
+            under = MaskAttack(MaskTarget.of(alone), self.patch, self.effort, self.pool, watchdog.judge)
+            for k in correct.tolist():
+                safe = np.asarray(verdict.safe)[k]
+                outcomes[k] = under.on(k, images[k], int(numbers[k]), int(verdict.predicted[k]), safe)
+                progress(self.effort.candidate_steps(1))
+        elif correct.size:
             victim = Victim.of(
                 self.surrogates,
                 images[correct],
@@ -202,6 +213,12 @@ class AttackRun:
 
     def _png(self, number: int) -> Path:
         return self.folder / "painted" / f"{number:06d}.png"
+
+
+def masking_alone(ensemble: Ensemble) -> MaskingDefender | None:
+    """The one masking defender that an ensemble consists of, if it does."""
+    first = ensemble.defenders[0]
+    return first if isinstance(first, MaskingDefender) and len(ensemble.defenders) == 1 else None
 
 
 def _group(victim: Victim, images: torch.Tensor, numbers: Ints, verdict: Verdict, some: Ints) -> Group:

@@ -1,12 +1,13 @@
 """The watchdog: every painted image is judged by the plain path from images to labels, and two promises are checked.
 
-No certified label changes, and no view votes otherwise unless the patch touches it. A broken promise is a fault of
+No certified label changes, and no view says otherwise unless the patch touches it. A broken promise is a fault of
 this software, not of the user: what shows it is kept.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,11 +16,16 @@ from torch import Tensor
 from majorcert.attacks.exhibit import keep_exhibit
 from majorcert.core.ballots import Ballots
 from majorcert.core.plurality import Ints, plurality_of_labels
+from majorcert.core.reach import Evidence
+from majorcert.core.threat import Bools, Patch
 from majorcert.core.verdict import Verdict
+from majorcert.defences.masking import MaskPairs
 from majorcert.nets.defender import Ensemble
 
 FLIPPED = "a certified label changed"
-MOVED = "a view that the patch does not touch votes otherwise"
+MOVED = "a view that the patch does not touch says otherwise"
+Places = npt.NDArray[np.int64]
+"""(N, 2) the top and the left of each placement."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,31 +37,28 @@ class Watchdog:
     """(N, C, H, W) uint8, clean"""
     numbers: Ints
     """(N,) their places in the whole split"""
-    before: Sequence[Ballots]
+    before: Sequence[Evidence]
     verdict: Verdict
     folder: Path
     """where what shows a broken promise is kept"""
     broken: dict[int, set[str]] = field(default_factory=dict)
     """of the images with a broken promise, by their place among these: which promises"""
 
-    def judge(self, which: Ints, painted: Tensor, placements: npt.NDArray[np.int64]) -> Ints:
+    def judge(self, which: Ints, painted: Tensor, placements: Places) -> Ints:
         """(K,) the labels of painted versions of the images `which`."""
-        after = self.ensemble.ballots(painted)
-        labels = plurality_of_labels(np.stack([ballots.label for ballots in after], axis=1), after[0].n_classes)
+        after = self.ensemble.evidence(painted)
+        labels = plurality_of_labels(np.stack([each.label for each in after], axis=1), after[0].n_classes)
         flipped = self.verdict.certified[which] & (labels != self.verdict.predicted[which])
         moved = np.zeros(len(which), dtype=bool)
         for clean, now in zip(self.before, after, strict=True):
-            touched = clean.strategy.touched(self.verdict.patch, clean.image_size)
-            reached = touched.masks()[touched.rows[placements[:, 0]], touched.columns[placements[:, 1]]]
-            changed = (now.labels != clean.labels[which]).any(axis=2)
-            moved |= (changed & ~reached).any(axis=1)
+            moved |= UNTOUCHED[type(clean)](clean, which, now, self.verdict.patch, placements)
         for k in np.flatnonzero(flipped | moved):
             promises = ([FLIPPED] if flipped[k] else []) + ([MOVED] if moved[k] else [])
             self._keep(int(which[k]), painted[k], placements[k], [each[k : k + 1] for each in after], promises)
         return labels
 
     def _keep(
-        self, image: int, painted: Tensor, placement: Ints, after: Sequence[Ballots], promises: Sequence[str]
+        self, image: int, painted: Tensor, placement: Ints, after: Sequence[Evidence], promises: Sequence[str]
     ) -> None:
         known = self.broken.setdefault(image, set())
         if set(promises) <= known:
@@ -79,3 +82,24 @@ class Watchdog:
                 "weights_sha256": [defender.weights_sha256 for defender in self.ensemble.defenders],
             },
         )
+
+
+def _views_moved(clean: Ballots, which: Ints, now: Ballots, patch: Patch, placements: Places) -> Bools:
+    """(N,) did a ballot change of a view that the patch does not touch?"""
+    touched = clean.strategy.touched(patch, clean.image_size)
+    reached = touched.masks()[touched.rows[placements[:, 0]], touched.columns[placements[:, 1]]]
+    return np.asarray(((now.labels != clean.labels[which]).any(axis=2) & ~reached).any(axis=1))
+
+
+def _pairs_moved(clean: MaskPairs, which: Ints, now: MaskPairs, patch: Patch, placements: Places) -> Bools:
+    """(N,) did a label change under two masks of which one hides the patch?"""
+    covering = clean.masks.covering(patch, clean.image_size)[placements[:, 0], placements[:, 1]]
+    first, second = np.triu_indices(covering.shape[1])
+    return np.asarray(((now.labels != clean.labels[which]) & (covering[:, first] | covering[:, second])).any(axis=1))
+
+
+UNTOUCHED: Mapping[type, Callable[[Any, Ints, Any, Patch, Places], Bools]] = {
+    Ballots: _views_moved,
+    MaskPairs: _pairs_moved,
+}
+"""For each kind of evidence, whether something moved that the patch does not touch."""
