@@ -1,4 +1,4 @@
-"""The commands and the code of the quickstart, as a reader would run them: in order, in one folder."""
+"""The code of the README, and the commands and the code of the quickstart, as a reader would run them."""
 
 import os
 import re
@@ -34,6 +34,19 @@ def photographs(folder: Path) -> None:
                 pixels = rng.integers(0, 128, size=(40, 50, 3)) + 127 * label
                 Image.fromarray(pixels.astype(np.uint8)).save(folder / "photos" / part / name / f"{k}.png")
     Image.open(folder / "photos" / "test" / "cat" / "0.png").save(folder / "cat.jpg")
+
+
+def test_the_code_of_the_readme_works() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    bundled, own_votes = re.findall(r"^```python\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
+    rng = np.random.default_rng(0)
+    given = {
+        "images": rng.integers(0, 256, size=(2, 32, 32, 3), dtype=np.uint8),
+        "row_labels": rng.integers(0, 10, size=(2, 32)),
+        "column_scores": rng.dirichlet(np.ones(10), size=(2, 32)),
+    }
+    exec(f"{bundled}\n{own_votes}", given)
+    assert len(given["verdict"].predicted) == 2
 
 
 def test_the_quickstart_works(tmp_path: Path) -> None:
