@@ -51,17 +51,30 @@ Definition prepare (q : question) (cl : claim) (kinds : list kind) : plan :=
   Plan q cl kinds (labels (classes q)) ps (map (survey_of q ps) kinds).
 
 (** ** Is the record what its kind asks for? *)
+Fixpoint symmetric_fast (n : nat) (table : list (list label)) : bool :=
+  match n, table with
+  | S n, row :: rows => same_list N.eqb (tl row) (map (hd 0) rows) && symmetric_fast n (map (@tl label) rows)
+  | _, _ => true
+  end.
+
+(** A row of the table, with its number: its own label is there,
+  and entries are missing only if it is known to be mixed. *)
+Definition row_fits (n : N) (i : nat) (row : list label) : bool :=
+  let own := nth i row 0 in
+  (own <? n) && (forallb (fun c => c <? n) row || existsb (fun c => (c <? n) && negb (c =? own)) row).
+Definition unanimous_row (i : nat) (row : list label) : bool :=
+  let own := nth i row 0 in forallb (fun c => c =? own) row.
+
+Definition with_number {A : Type} (l : list A) : list (nat * A) := combine (seq 0 (length l)) l.
 Definition table_fits (n : N) (table : list (list label)) : bool :=
-  let rows := seq 0 (length table) in
-  forallb (fun i => (entry table i i <? n) && forallb (fun j => entry table i j =? entry table j i) rows &&
-                    (forallb (fun j => entry table i j <? n) rows || known_mixed n table i)) rows.
+  forallb (fun row => Nat.eqb (length row) (length table)) table && symmetric_fast (length table) table &&
+  forallb (fun numbered_row => row_fits n (fst numbered_row) (snd numbered_row)) (with_number table).
 
 Definition well (q : question) (s : survey) (d : defender) : bool :=
   match s, d with
   | Touching n _, (Voting _, Ballots ballots) => Nat.eqb (length ballots) n
   | Hiding n _, (DoubleMasking _ _, Pairs weak table) =>
-      Nat.eqb (length table) n && negb (Nat.eqb n 0) && Nat.eqb (length weak) n &&
-      forallb (fun row => Nat.eqb (length row) n) table && table_fits (classes q) table
+      Nat.eqb (length table) n && negb (Nat.eqb n 0) && Nat.eqb (length weak) n && table_fits (classes q) table
   | Within n _ _, (RobustMasking _ mask share, Scores rows) =>
       fits (image q) mask && (fst share <? snd share) && Nat.eqb (length rows) n
   | _, _ => false
@@ -101,7 +114,7 @@ Definition reaches_fast (q : question) (cs : list label) (s : survey) (d : defen
       map (fun at_place => elected_fast cs (c_kept at_place) (c_loose at_place)) (counted_at cs moves ballots)
   | Hiding _ sequence, (DoubleMasking _ _, Pairs weak table) =>
       let single := alone table in
-      let agreed := map2 (fun w i => negb w && unanimous table i) weak (seq 0 (length table)) in
+      let agreed := map2 (fun w row => negb w && unanimous_row (fst row) (snd row)) weak (with_number table) in
       map (fun marks => one_or_all cs (first_of marks agreed single)) sequence
   | Within _ windows sequence, (RobustMasking _ mask share, Scores rows) =>
       if within (patch q) mask then

@@ -143,25 +143,91 @@ Proof.
   rewrite (largest_same _ (fun window => inside c window rows) ws ws' E). reflexivity.
 Qed.
 
-Lemma table_fits_iff : forall n table, table_fits n table = true ->
-  symmetric table /\ singles_known n table /\ only_mixed_rows_miss n table.
+Lemma map_fst_seq : forall (A : Type) (l : list A) first,
+  map fst (combine (seq first (length l)) l) = seq first (length l).
+Proof. induction l as [| x l IH]; intros first; simpl; [| rewrite IH]; reflexivity. Qed.
+
+Lemma symmetric_fast_is : forall n table, length table = n -> symmetric_fast n table = true -> symmetric table.
 Proof.
-  intros n table H. unfold table_fits in H. rewrite forallb_forall in H.
-  assert (E : forall i, (i < length table)%nat -> entry table i i < n /\
-            (forall j, (j < length table)%nat -> entry table i j = entry table j i) /\
-            ((forall j, (j < length table)%nat -> entry table i j < n) \/ known_mixed n table i = true)).
-  { intros i Hi. specialize (H i (proj2 (in_rows _ _) Hi)). apply andb_true_iff in H. destruct H as [H1 H3].
-    apply andb_true_iff in H1. destruct H1 as [H1 H2]. rewrite forallb_forall in H2. split; [lia |]. split.
-    - intros j Hj. apply N.eqb_eq. exact (H2 j (proj2 (in_rows _ _) Hj)).
-    - apply orb_true_iff in H3. destruct H3 as [H3 | H3]; [left | right; assumption].
-      intros j Hj. rewrite forallb_forall in H3. apply N.ltb_lt. exact (H3 j (proj2 (in_rows _ _) Hj)). }
-  split; [intros i j Hi Hj; apply E; assumption |]. split; [intros i Hi; apply E; assumption |].
-  intros i j Hi Hj. destruct (E i Hi) as [_ [_ [E3 | E3]]]; auto.
+  unfold symmetric, entry.
+  induction n as [| n IH]; intros [| row rows] Hlen H i j Hi Hj; simpl in Hlen, Hi, Hj; try lia.
+  cbn [symmetric_fast] in H. apply andb_true_iff in H. destruct H as [H1 H2].
+  apply (same_list_iff _ _ N.eqb_eq) in H1.
+  assert (First : forall k, nth (S k) row 0 = nth 0 (nth k rows []) 0).
+  { intros k. transitivity (nth k (tl row) 0); [destruct row; [destruct k |]; reflexivity |]. rewrite H1.
+    transitivity (hd 0 (nth k rows [])); [exact (map_nth (hd 0) rows [] k) | destruct (nth k rows []); reflexivity]. }
+  assert (Rest : forall k m, nth (S m) (nth k rows []) 0 = nth m (nth k (map (@tl label) rows) []) 0).
+  { intros k m. replace (nth k (map (@tl label) rows) []) with (tl (nth k rows []));
+      [destruct (nth k rows []); [destruct m |]; reflexivity | symmetry; exact (map_nth (@tl label) rows [] k)]. }
+  destruct i as [| i], j as [| j]; cbn [nth].
+  - reflexivity.
+  - apply First.
+  - symmetry. apply First.
+  - rewrite !Rest. apply IH; [rewrite map_length; lia | exact H2 | rewrite map_length; lia | rewrite map_length; lia].
+Qed.
+
+Lemma numbered_rows : forall (A : Type) (none : A) l i, (i < length l)%nat -> In (i, nth i l none) (with_number l).
+Proof.
+  intros A none l i Hi. unfold with_number.
+  replace (i, nth i l none) with (nth i (combine (seq 0 (length l)) l) (0%nat, none)).
+  - apply nth_In. rewrite combine_length, seq_length, Nat.min_id. assumption.
+  - rewrite combine_nth by (rewrite seq_length; reflexivity). rewrite seq_nth by assumption. reflexivity.
+Qed.
+
+Lemma table_fits_iff : forall n table, table_fits n table = true ->
+  symmetric table /\ singles_known n table /\ only_mixed_rows_miss n table /\
+  forall row, In row table -> length row = length table.
+Proof.
+  intros n table H. unfold table_fits in H. apply andb_true_iff in H. destruct H as [H H3].
+  apply andb_true_iff in H. destruct H as [H1 H2]. rewrite forallb_forall in H1, H3.
+  assert (L : forall row, In row table -> length row = length table) by (intros row Hr; apply Nat.eqb_eq; auto).
+  assert (E : forall i, (i < length table)%nat -> row_fits n i (nth i table []) = true).
+  { intros i Hi. exact (H3 _ (numbered_rows _ [] table i Hi)). }
+  split; [apply (symmetric_fast_is (length table)); auto |]. split; [| split; [| exact L]].
+  - intros i Hi. specialize (E i Hi). apply andb_true_iff in E. destruct E as [E _]. apply N.ltb_lt. exact E.
+  - intros i j Hi Hj. specialize (E i Hi). apply andb_true_iff in E. destruct E as [_ E].
+    assert (Hrow : length (nth i table []) = length table) by (apply L, nth_In; assumption).
+    apply orb_true_iff in E. destruct E as [E | E].
+    + left. rewrite forallb_forall in E. apply N.ltb_lt. apply E. apply nth_In. rewrite Hrow. assumption.
+    + right. apply existsb_exists in E. destruct E as [c [Hc E]]. apply (In_nth _ _ 0) in Hc.
+      destruct Hc as [k [Hk <-]].
+      apply existsb_exists. exists k. split; [apply in_rows; rewrite <- Hrow; exact Hk | exact E].
+Qed.
+
+Lemma unanimous_row_is : forall table i, (forall row, In row table -> length row = length table) ->
+  (i < length table)%nat -> unanimous_row i (nth i table []) = unanimous table i.
+Proof.
+  intros table i L Hi. assert (Hrow : length (nth i table []) = length table) by (apply L, nth_In; assumption).
+  apply eq_true_iff_eq. rewrite unanimous_iff. unfold unanimous_row, entry. cbv zeta. rewrite forallb_forall. split.
+  - intros H j Hj. apply N.eqb_eq. apply H. apply nth_In. rewrite Hrow. assumption.
+  - intros H c Hc. apply (In_nth _ _ 0) in Hc. destruct Hc as [j [Hj <-]]. apply N.eqb_eq. apply H. rewrite <- Hrow. assumption.
+Qed.
+
+Lemma agreed_is : forall weak table, (forall row, In row table -> length row = length table) ->
+  length weak = length table ->
+  map2 (fun w row => negb w && unanimous_row (fst row) (snd row)) weak (with_number table)
+  = map2 (fun w i => negb w && unanimous table i) weak (seq 0 (length table)).
+Proof.
+  intros weak table L _.
+  assert (E : forall ns weak, (forall n, In n ns -> (fst n < length table)%nat /\ snd n = nth (fst n) table []) ->
+            map2 (fun w (row : nat * list label) => negb w && unanimous_row (fst row) (snd row)) weak ns
+            = map2 (fun w i => negb w && unanimous table i) weak (map fst ns)).
+  { induction ns as [| [i row] ns IH]; intros [| w ws] H; simpl; try reflexivity. f_equal.
+    - destruct (H (i, row) (or_introl eq_refl)) as [Hi Hr]. simpl in *. subst row.
+      rewrite unanimous_row_is by assumption. reflexivity.
+    - apply IH. intros n Hn. apply H. right. assumption. }
+  rewrite E.
+  - unfold with_number. rewrite map_fst_seq. reflexivity.
+  - intros [i row] Hn. apply (In_nth _ _ (0%nat, [])) in Hn. destruct Hn as [k [Hk Hn]]. unfold with_number in *.
+    rewrite combine_length, seq_length, Nat.min_id in Hk.
+    rewrite combine_nth in Hn by (rewrite seq_length; reflexivity).
+    rewrite seq_nth in Hn by assumption. injection Hn as <- <-. simpl. auto.
 Qed.
 
 Lemma well_is_fitting : forall q ps d, well q (survey_of q ps (fst d)) d = true -> fitting q d.
 Proof.
-  intros q ps [[cuts | guarded stride | cut mask share] [ballots | weak table | rows]] H; simpl in H; try discriminate H;
+  intros q ps [[cuts | guarded stride | cut mask share] [ballots | weak table | rows]] H; simpl in H;
+    try discriminate H;
     simpl.
   - apply Nat.eqb_eq. exact H.
   - apply andb_true_iff in H. destruct H as [H1 H2]. apply table_fits_iff in H2. destruct H2 as [H2 [H3 _]].
@@ -180,10 +246,19 @@ Proof.
   match goal with E : (length weak =? _)%nat = true |- _ => apply Nat.eqb_eq in E; rewrite E end. auto.
 Qed.
 
+Lemma rows_are_whole : forall q ps guarded stride weak table,
+  well q (survey_of q ps (DoubleMasking guarded stride)) (DoubleMasking guarded stride, Pairs weak table) = true ->
+  forall row, In row table -> length row = length table.
+Proof.
+  intros q ps guarded stride weak table H. simpl in H. apply andb_true_iff in H. destruct H as [_ H].
+  apply table_fits_iff in H. apply H.
+Qed.
+
 Lemma label_fast_is : forall q ps d, 0 < classes q -> well q (survey_of q ps (fst d)) d = true ->
   label_fast q (labels (classes q)) (survey_of q ps (fst d)) d = label_of q d.
 Proof.
-  intros q ps [[cuts | guarded stride | cut mask share] [ballots | weak table | rows]] Hpos H; simpl in H; try discriminate H;
+  intros q ps [[cuts | guarded stride | cut mask share] [ballots | weak table | rows]] Hpos H; simpl in H;
+    try discriminate H;
     cbn [fst survey_of label_fast label_of].
   - rewrite points_fast_is, leader_is_plurality by assumption. reflexivity.
   - reflexivity.
@@ -200,6 +275,8 @@ Proof.
   - rewrite counted_at_is, map_map by exact Hf. apply map_ext. intros p. unfold counts. cbn [c_kept c_loose].
     rewrite elected_fast_is_elected by assumption. reflexivity.
   - rewrite map_map. apply map_ext. intros p. rewrite ground_fast_is_ground. cbn [ground marks_of].
+    rewrite agreed_is; [| exact (rows_are_whole q ps guarded stride weak table H) | apply (marks_of_masks q ps guarded
+      stride weak table p H)].
     rewrite first_agreed by apply (marks_of_masks q ps guarded stride weak table p H). unfold reach_on, masking_reach.
     destruct (proof_row _ _); reflexivity.
   - destruct (within (patch q) mask) eqn:W.
