@@ -20,8 +20,10 @@ from majorcert.nets.averaging import averaged
 from majorcert.nets.boxes import N_NUMBERS, Boxes
 from majorcert.nets.data import Dataset
 from majorcert.nets.defender import Ensemble, load_defender
+from majorcert.nets.learner import Learner
 from majorcert.nets.masked import MaskCutter, centred
 from majorcert.nets.models import ModelConfig, build
+from majorcert.nets.processes import Processes
 from majorcert.nets.recipes import recipe
 from majorcert.nets.shards import Progress
 from majorcert.nets.train import train
@@ -339,6 +341,24 @@ def test_training_under_masks_learns_and_resumes_to_the_same_weights(tmp_path: P
     assert whole.weights_sha256 == parts.weights_sha256
     test = pictures(60)
     assert (whole.predict(test.images) == test.labels.numpy()).mean() > 0.6  # type: ignore[union-attr]
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="a CUDA graph needs a CUDA device")
+def test_recorded_steps_on_cuda_are_the_steps_themselves() -> None:
+    """Also when the worst of several pairs is learned from, and uphill: a second recording replaces the first."""
+    images, truth = drawn(64, 5)
+    data = Dataset((images * 255).to(torch.uint8), truth, NAMES, "slopes", "train")
+    config = replace(recipe("digits", "masks:2/2", 1, 3), model=CONFIG, precision="float32", epochs=4, sharp=0.1)
+    plain, recorded = (Learner(config, data, Processes("cuda")) for _ in range(2))
+    for epoch in (0, 3):
+        assert plain.begin(epoch)
+        assert recorded.begin(epoch)
+        advance = recorded.recorded()
+        for learner, step in ((plain, plain.step), (recorded, advance)):
+            learner.prepare(torch.arange(64, device="cuda"), epoch, 1)
+            step()
+        for name, tensor in plain.state().items():
+            torch.testing.assert_close(recorded.state()[name], tensor, rtol=1e-2, atol=1e-3, msg=name)
 
 
 def _stop_in(epoch: int) -> Callable[[Any], None]:

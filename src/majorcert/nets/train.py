@@ -104,6 +104,7 @@ def train(
             for epoch in range(at.epoch, config.epochs):
                 batches = _shuffled(len(dataset), len(learner.batch), config.seed, epoch).to(processes.device)
                 if learner.begin(epoch) and recordable:
+                    advance = learner.step  # lets go of an earlier recording, and of its memory
                     advance = learner.recorded()
                 begun = time.perf_counter()
                 for step in range(first_step, n_steps):
