@@ -200,7 +200,8 @@ Proof.
   intros table i L Hi. assert (Hrow : length (nth i table []) = length table) by (apply L, nth_In; assumption).
   apply eq_true_iff_eq. rewrite unanimous_iff. unfold unanimous_row, entry. cbv zeta. rewrite forallb_forall. split.
   - intros H j Hj. apply N.eqb_eq. apply H. apply nth_In. rewrite Hrow. assumption.
-  - intros H c Hc. apply (In_nth _ _ 0) in Hc. destruct Hc as [j [Hj <-]]. apply N.eqb_eq. apply H. rewrite <- Hrow. assumption.
+  - intros H c Hc. apply (In_nth _ _ 0) in Hc. destruct Hc as [j [Hj <-]].
+    apply N.eqb_eq. apply H. rewrite <- Hrow. assumption.
 Qed.
 
 Lemma agreed_is : forall weak table, (forall row, In row table -> length row = length table) ->
