@@ -1,7 +1,6 @@
 """Every page: its links, the files that it names, its commands with their options, and public names are there."""
 
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -19,14 +18,7 @@ FENCE = re.compile(r"^```.*?^```", flags=re.MULTILINE | re.DOTALL)
 
 
 def pages() -> list[Path]:
-    listed = subprocess.run(
-        ["git", "ls-files", "-co", "--exclude-standard", "*.md"], cwd=ROOT, capture_output=True, text=True
-    )
-    found = [ROOT / name for name in listed.stdout.split()] or [
-        ROOT / "README.md",
-        *sorted((ROOT / "docs").glob("*.md")),
-    ]
-    return [page for page in found if page.is_file()]
+    return sorted([*ROOT.glob("*.md"), *(page for top in TOPS for page in (ROOT / top).rglob("*.md"))])
 
 
 def anchors(page: Path) -> set[str]:
