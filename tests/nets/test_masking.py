@@ -1,5 +1,6 @@
 """Masking defenders with real pixels: what is proved holds against patches of any content, and files keep them."""
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -213,6 +214,15 @@ def test_a_saved_defender_is_the_same_and_of_its_own_kind(network: torch.nn.Modu
         mc.Defender.load(tmp_path / "a")
     empty = found.pairs(images[:0])
     assert (len(empty), found.predict(images[:0]).shape) == (0, (0,))
+
+
+@pytest.mark.parametrize("spec", ["masks:1/1", "masks:1x5/2", "blocks:1"])
+def test_a_file_that_claims_more_regions_than_memory_is_refused(spec: str, tmp_path: Path) -> None:
+    (voting() if spec == "blocks:1" else defender(restless())).save(tmp_path)
+    known = json.loads((tmp_path / "defender.json").read_text())
+    (tmp_path / "defender.json").write_text(json.dumps({**known, "strategy": spec, "image_size": [16384, 16384]}))
+    with pytest.raises(ModelError, match=f"the regions of {spec} on 16384x16384 images would take"):
+        load_defender(tmp_path)
 
 
 def test_masks_and_views_of_other_kinds_do_not_mix(network: torch.nn.Module) -> None:

@@ -139,7 +139,11 @@ def make_ensemble(folder: Path) -> None:
     for name, config in (("a", model), ("b", ModelConfig("average", 3, N_CLASSES, members=(model, model)))):
         blueprint = Blueprint(mc.strategy("columns:2"), "crop", 0.3, SIZE, 1, tuple("abcde"), config)
         blueprint.write(folder / name, build(config).state_dict())
-    write_members(folder, ["a", "b"])
+    plain = ModelConfig("small", 1, N_CLASSES, width=2)
+    masked = ModelConfig("cascade:0.9", 1, N_CLASSES, members=(plain,))
+    blueprint = Blueprint(mc.Masks(1, stride=2), "masked", None, SIZE, 1, tuple("abcde"), masked)
+    blueprint.write(folder / "c", build(masked).state_dict())
+    write_members(folder, ["a", "b", "c"])
 
 
 def load_ensemble(folder: Path) -> None:

@@ -17,7 +17,7 @@ from majorcert.files.seal import digest
 from majorcert.files.untrusted import read_bytes, read_json, reason, typed
 from majorcert.nets.checkpoint import write_json, write_tensors
 from majorcert.nets.folders import DEFENDER, WEIGHTS, check_format, make_folder
-from majorcert.nets.hiding import Hiding, check_view, n_views, read_hiding
+from majorcert.nets.hiding import Hiding, check_regions, check_view, n_views, read_hiding
 from majorcert.nets.models import CASCADE, ModelConfig, build, check_weights, mirrors_in
 from majorcert.nets.views import View, in_channels
 
@@ -81,7 +81,9 @@ class Blueprint:
             raw = read_json(path)
             check_format(raw, FORMAT)
             facts = typed(raw, _Facts)
-            known = {**vars(facts), "strategy": read_hiding(facts.strategy)}
+            hiding = read_hiding(facts.strategy)
+            check_regions(hiding, facts.image_size)
+            known = {**vars(facts), "strategy": hiding}
             return cls(**{**known, "model": ModelConfig.from_json(facts.model)})
         except FileNotFoundError:
             raise ModelError(

@@ -1,9 +1,11 @@
 """How a defender hides pixels: by a strategy, of which views show regions, or by masks, which hide them."""
 
+from majorcert.core.records import checked_size
 from majorcert.core.regions import Strategy, strategy
 from majorcert.core.threat import ImageSize
 from majorcert.defences.masking import Masks
 from majorcert.errors import ModelError
+from majorcert.files.untrusted import check_room
 from majorcert.nets.views import VIEWS, View
 
 Hiding = Strategy | Masks
@@ -20,6 +22,16 @@ def check_view(hiding: Hiding, view: View) -> None:
         raise ModelError(f"under masks a view is 'masked', got {view!r}")
     if not isinstance(hiding, Masks) and view not in VIEWS:
         raise ModelError(f"a view is 'canvas' or 'crop', got {view!r} for {hiding}")
+
+
+def check_regions(hiding: Hiding, image_size: ImageSize) -> None:
+    """Refuse what a file claims, if the regions of all views would not fit in memory; counted without making any."""
+    height, width = checked_size(image_size)
+    if isinstance(hiding, Masks):
+        n_regions = (height // hiding.stride + 2) * (width // hiding.stride + 2)
+    else:
+        n_regions = hiding.n_ablations((height, width))
+    check_room(n_regions * height * width, f"the regions of {hiding} on {height}x{width} images")
 
 
 def n_views(hiding: Hiding, image_size: ImageSize) -> int:
