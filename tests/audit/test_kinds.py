@@ -7,12 +7,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import majorcert as mc
 from majorcert.audit import kinds
 from majorcert.audit.check import Difference
 from majorcert.audit.judgement import judged_anew
+from majorcert.commands.app import app
 from majorcert.errors import EvidenceError
+from majorcert.files.evidence import save_evidence
 
 SIZE = (6, 7)
 N_CLASSES = 3
@@ -242,3 +245,27 @@ def test_a_pool_of_other_weights_is_named() -> None:
     verdict = mc.majorcert([mc.Pool(members, weights=[1, 2])], 2)
     found = differences(verdict, [mc.Pool(members, weights=[2, 1])])
     assert "weights of defender 1" in [each.what for each in found]
+
+
+@pytest.mark.parametrize("kind", ["mask-pairs", "scores", "pool", "all"])
+def test_the_command_takes_every_kind(kind: str, tmp_path: Path) -> None:
+    """From files alone: verdicts of both promises pass, and one bit of the map that was changed does not."""
+    made: dict[str, list[mc.Evidence]] = {
+        "mask-pairs": [pairs(2)],
+        "scores": [masked(1, "columns:2", mc.Patch(2), 0.25)],
+        "pool": [mc.Pool([votes(3, "rows:2"), votes(4, "blocks:3/2")], weights=[2, 1])],
+    }
+    evidence = made.get(kind) or [each for some in made.values() for each in some]
+    verdicts = [mc.majorcert(evidence, 2)]
+    if kind in ("mask-pairs", "pool"):
+        verdicts.append(mc.detect(evidence, 2, slack=3 if kind == "pool" else 0))
+    stores = [part for each in evidence for part in getattr(each, "members", [each])]
+    for place, store in enumerate(stores):
+        save_evidence(store, tmp_path / f"{place}.zarr")
+    words = ["--sample", "all", "--evidence", *(str(tmp_path / f"{place}.zarr") for place in range(len(stores)))]
+    for verdict in verdicts:
+        for wrong in (False, True):
+            told = replace(verdict, safe=flipped(verdict.safe, (N - 1, 0, 0))) if wrong else verdict
+            told.save(tmp_path / "verdict.jsonl")
+            result = CliRunner().invoke(app, ["verify", str(tmp_path / "verdict.jsonl"), *words])
+            assert result.exit_code == int(wrong), result.output
