@@ -180,6 +180,31 @@ def test_a_witness_says_what_is_left_without_its_placement() -> None:
     assert quiet.certified.tolist() == [False]
 
 
+def bands(*rows: str) -> list[mc.Ballots]:
+    """Bands of one pixel, a digit for each; one row for each defender."""
+    votes = tuple((tuple(frozenset([int(vote)]) for vote in row),) for row in rows)
+    return Case(("columns:1",) * len(rows), (1, len(rows[0])), 2, votes, (1, 1)).ballots()
+
+
+def test_most_must_be_sure_of_the_same_label() -> None:
+    """Two of three are sure, each of another label; the third changes sides without either of its first two bands."""
+    assert mc.detect(bands("1111", "0000", "0011"), 1).safe.tolist() == [[[False, False, True, True]]]
+    assert mc.detect(bands("0000", "0000", "0011"), 1).certified.tolist() == [True]
+
+
+def test_another_without_takes_over_no_short_cut() -> None:
+    class Doubtful(mc.Ballots):
+        """Of whom it is not known what it says without a part."""
+
+        def without(self, patch: mc.Patch, slack: int = 0) -> mc.Reach:
+            return super().without(patch, slack=len(self.labels[0]))
+
+    (sure,) = bands("0000")
+    doubtful = Doubtful(sure.labels, strategy="columns:1", image_size=(1, 4), n_classes=2)
+    assert mc.detect([sure], 1).certified.tolist() == [True]
+    assert mc.detect([doubtful], 1).certified.tolist() == [False]
+
+
 def test_slack_is_for_one_voting_defender() -> None:
     case = drawn(("rows:1", "columns:1"), (3, 4), (1, 1), n_images=2, fragile=False)
     with pytest.raises(mc.EvidenceError, match="slack is for one voting defender or pool, got 2"):

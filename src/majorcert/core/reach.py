@@ -92,9 +92,10 @@ class Evidence(ABC):
     """what may change within the tolerance, and so counts as touched everywhere; only `tolerating` marks any"""
 
     def __init_subclass__(cls) -> None:
-        """What says its own reach is certified alone by it, unless it says how as well."""
-        if "reach" in cls.__dict__ and "certified_alone" not in cls.__dict__:
-            cls.certified_alone = Evidence.certified_alone  # type: ignore[method-assign]
+        """What says its own reach or `without` takes over no short cut to another one."""
+        for name, short_cut in (("reach", "certified_alone"), ("without", "stays_alone")):
+            if name in cls.__dict__ and short_cut not in cls.__dict__:
+                setattr(cls, short_cut, getattr(Evidence, short_cut))
 
     def __len__(self) -> int:
         return len(self.images)
