@@ -115,23 +115,32 @@ def test_rows_are_those_of_the_public_functions(folder: Path, defenders: list[mc
         ("pg-drs", "blocks:5"): patchguard(defenders[2], patch),
         ("majorcert-exact", *SPECS): mc.majorcert(defenders, patch),
         ("majorcert-paper", *SPECS): mc.majorcert(defenders, patch, reach="paper"),
+        ("pool", *SPECS): mc.majorcert([mc.Pool(defenders)], patch),
     }
-    for (method, *specs), verdict in verdicts.items():
+    detection = {
+        ("majorcert-exact", *SPECS): mc.detect(defenders, patch),
+        ("pool", *SPECS): mc.detect([mc.Pool(defenders)], patch),
+    }
+    for (method, *specs), verdict in (*verdicts.items(), *detection.items()):
         clean, certified, n = mc.score(verdict, truth())
+        alerts = {} if verdict.alert is None else {"alerts": round(100 * float(verdict.alert.mean()), 2)}
         expected = {
             "recipe": "best",
             "method": method,
             "defenders": specs,
             "evidence": [f"best/{spec.replace(':', '-')}.zarr" for spec in specs],
             "patch": "5x5",
-            "promise": "recovery",
+            "promise": verdict.promise,
             "clean": round(100 * clean, 2),
             "certified": round(100 * certified, 2),
+            **alerts,
             "n": n,
             "n_split": N,
         }
         assert expected in rows
-    assert len(rows) == 2 * (3 * 3 + 3) + 2 * (2 * 3 + 3)
+        assert 0 < certified < clean or verdict.promise == "detection"
+        assert 0 < alerts.get("alerts", 1) < 100
+    assert len(rows) == 2 * (3 * 3 + 3 + 3) + 2 * (2 * 3 + 3 + 3)
 
 
 def test_results_are_written_read_and_the_same_with_two_workers(folder: Path) -> None:
@@ -204,19 +213,80 @@ def test_evidence_of_images_without_a_label_is_refused(folder: Path) -> None:
         compute(CaseStudy.read(folder))
 
 
-def test_rows_of_two_promises_stand_beside_each_other(folder: Path) -> None:
+def test_recovery_and_detection_stand_apart(folder: Path) -> None:
     study = CaseStudy.read(folder)
     results = compute(study)
+    lines = study_text(study, results).splitlines()
+    best = [
+        line for line in lines[: lines.index("recipe twice, on 300 images")] if line.split()[:1] == ["majorcert-exact"]
+    ]
+    assert len(best) == 2
+    for line, promise, kinds in zip(
+        best, ("recovery", "detection"), ("clean certified", "clean certified alerts"), strict=True
+    ):
+        key = ("best", "majorcert-exact", promise)
+        rows = [row for row in results["rows"] if (row["recipe"], row["method"], row["promise"]) == key]
+        cells = [f"{row[kind]:.2f}" for row in rows for kind in kinds.split()]
+        assert line.split()[4:][: len(cells)] == cells
     before = [path.read_bytes() for path in draw(results, folder / "figures")]
-    recovery = [row for row in results["rows"] if (row["recipe"], row["method"]) == ("best", "majorcert-exact")]
-    detection = [{**row, "promise": "detection", "certified": 99.25, "alerts": 3.5} for row in recovery]
-    mean = next(each for each in results["means"] if (each["recipe"], each["method"]) == ("best", "majorcert-exact"))
-    results["rows"] += detection
-    results["means"].append({**mean, "promise": "detection", "certified": 99.25})
-    (line,) = [line for line in study_text(study, results).splitlines() if "detection; alerts" in line]
-    assert line.split()[:3] == ["majorcert-exact", *SPECS[:2]]
-    assert (line.count("99.25"), line.count("3.50")) == (3, 2)
+    results["rows"] = [row for row in results["rows"] if row["promise"] == "recovery"]
     assert [path.read_bytes() for path in draw(results, folder / "figures")] == before
+
+
+def masks_of(bound: int, seed: int) -> mc.MaskPairs:
+    """Tables of labels that are mostly the truth; of some images one pair says otherwise."""
+    random, masks = np.random.default_rng(seed), mc.Masks(bound, stride=4)
+    n = masks.n_masks(SIZE)
+    labels = np.repeat(truth().astype(np.int64)[:, None], n * (n + 1) // 2, axis=1)
+    astray = np.flatnonzero(random.random(N) < 0.5)
+    labels[astray, random.integers(0, labels.shape[1], len(astray))] += 1
+    return mc.MaskPairs(labels % CLASSES, masks=masks, image_size=SIZE, n_classes=CLASSES)
+
+
+def test_alternatives_are_no_ensemble_and_speak_of_patches_up_to_their_bound(folder: Path, tmp_path: Path) -> None:
+    every = {f"masking/masks-{bound}-4.zarr": masks_of(bound, bound) for bound in (5, 2)}
+    for store, pairs in every.items():
+        pairs.save(folder / store)
+    described = json.loads((folder / "recipes.json").read_text(encoding="utf-8"))
+    described["masking"] = {"defenders": list(every), "alternatives": True}
+    (folder / "recipes.json").write_text(json.dumps(described), encoding="utf-8")
+    study = CaseStudy.read(folder)
+    results = compute(study)
+    mine = [row for row in results["rows"] if row["recipe"] == "masking"]
+    assert {(row["method"], *row["evidence"], row["patch"]) for row in mine} == {
+        ("double-masking", store, patch)
+        for store, patch in zip([*every, next(iter(every))], ("2x2", "2x2", "5x5"), strict=True)
+    }
+    assert len(mine) == 6
+    for row in mine:
+        judge = mc.detect if row["promise"] == "detection" else mc.majorcert
+        verdict = judge([every[row["evidence"][0]]], row["patch"])
+        clean, certified, _ = mc.score(verdict, truth())
+        assert (row["clean"], row["certified"]) == (round(100 * clean, 2), round(100 * certified, 2))
+        assert ("alerts" in row) == (row["promise"] == "detection")
+        assert 0 < row["certified"] < 100
+    for item in (item for item in results["by_side"] if item["recipe"] == "masking"):
+        pairs = every[item["evidence"][0]]
+        scores = [mc.score(mc.majorcert([pairs], side), truth()) for side in range(1, 1 + pairs.masks.patch.height)]
+        assert item["certified"] == [round(100 * score.certified, 2) for score in scores]
+    text = study_text(study, results)
+    before, after = text.split("MASKING: ")
+    assert "masks:5/4" not in before
+    assert "bound on the patch size is known at prediction time" in after
+    assert next(line for line in after.splitlines() if "double-masking masks:2/4" in line).count(".") == 2
+    write(results, folder)
+    told = case_study(folder)["recipes"]["masking"]
+    assert told["strategies"] == ["masks:5/4", "masks:2/4"]
+    assert [list(each["certified"]) for each in told["alternatives"].values()] == [["2x2", "5x5"], ["2x2"]]
+    assert "double masking" in draw(results, folder / "figures")[0].read_text(encoding="utf-8")
+
+
+def test_sides_between_the_known_ones_are_those_of_the_largest_patch(folder: Path, defenders: list[mc.Ballots]) -> None:
+    results = compute(CaseStudy.read(folder))
+    correct = mc.majorcert(defenders, 2).predicted == truth()
+    largest = np.where(correct, mc.largest_patch(defenders), 0)
+    assert results["largest"][0]["images"] == np.bincount(largest, minlength=17).tolist()
+    assert len(np.unique(largest)) > 5
 
 
 def part_of(defenders: list[mc.Ballots], images: np.ndarray, folder: Path) -> Path:
@@ -286,7 +356,8 @@ def test_every_kind_of_evidence_is_packed_and_has_rows(tmp_path: Path, kinds: li
         assert mine - {"majorcert-theorem1", "majorcert-paper", "majorcert-exact"} == set(expected)
     patch = mc.Patch(2)
     score = mc.score(mc.majorcert([every[place] for place in kinds], patch), labels)
-    (row,) = [row for row in results["rows"] if (row["method"], row["patch"]) == ("majorcert-exact", "2x2")]
+    key = ("majorcert-exact", "2x2", "recovery")
+    (row,) = [row for row in results["rows"] if (row["method"], row["patch"], row["promise"]) == key]
     assert (row["clean"], row["certified"]) == (round(100 * score.clean, 2), round(100 * score.certified, 2))
     assert "majorcert-exact" in study_text(study, results)
     assert len(draw(results, tmp_path / "figures")) == 3
@@ -332,7 +403,7 @@ def test_the_committed_results_follow_from_the_committed_evidence() -> None:
 @pytest.mark.parametrize("side", [pytest.param(2, marks=pytest.mark.slow), 5])
 def test_the_literal_oracle_agrees_on_a_hundred_committed_images(side: int) -> None:
     study = CaseStudy.read(COMMITTED)
-    for recipe in study.recipes:
+    for recipe in (recipe for recipe in study.recipes if not recipe.alternatives):
         images = np.sort(np.random.default_rng(side).choice(len(study.truth), 100, replace=False))
         defenders = [study.evidence(store)[images] for store in recipe.defenders]
         verdict = mc.majorcert(defenders, mc.Patch(side))

@@ -99,8 +99,12 @@ def test_rows_of_two_defenders_of_one_strategy_can_be_told_apart(raw: list[Path]
 
     table = CliRunner().invoke(app, ["table", str(folder), "--write"])
     assert table.exit_code == 0, table.output
-    for line in ("drs-local columns-3 ", "drs-local columns-3-no2 ", "majorcert-exact 2 x columns:3 rows:3 blocks:8 "):
-        assert table.output.count(line) == 1
+    for line, times in (
+        ("drs-local columns-3 ", 1),
+        ("drs-local columns-3-no2 ", 1),
+        ("majorcert-exact 2 x columns:3 rows:3 blocks:8 ", 2),
+    ):
+        assert table.output.count(line) == times
     rows = compute(CaseStudy.read(folder))["rows"]
     for seed, store in ((1, "best/columns-3.zarr"), (2, "best/columns-3-no2.zarr")):
         ballots = mc.Ballots.from_scores(
@@ -130,6 +134,17 @@ def test_packing_again_replaces_a_recipe_and_leaves_the_others(raw: list[Path], 
     assert study.recipes[0].command == "train it"
     assert sorted(path.name for path in (folder / "best").iterdir()) == ["columns-3.zarr", "rows-3.zarr"]
     assert (folder / "small" / "columns-3.zarr").is_dir()
+
+
+def test_alternatives_are_told_as_such(raw: list[Path], tmp_path: Path) -> None:
+    arguments = [*map(str, raw[:2]), "-o", str(tmp_path / "study"), "--recipe"]
+    for recipe, more in (("one", ["--alternatives"]), ("all", [])):
+        done = CliRunner().invoke(app, ["pack", *arguments, recipe, *more])
+        assert done.exit_code == 0, done.output
+    assert [recipe.alternatives for recipe in CaseStudy.read(tmp_path / "study").recipes] == [True, False]
+    assert "alternatives" not in json.loads((tmp_path / "study" / "recipes.json").read_text(encoding="utf-8"))["all"]
+    methods = {row["method"] for row in compute(CaseStudy.read(tmp_path / "study"))["rows"] if row["recipe"] == "one"}
+    assert methods == {"drs-margin", "drs-local", "pg-drs"}
 
 
 def test_scores_that_take_too_much_room_are_left_out(

@@ -21,6 +21,9 @@ def pack(
     gpu_minutes: Annotated[float | None, typer.Option(help="What the whole recipe cost.")] = None,
     command: Annotated[str, typer.Option(help="What anyone would type to do it again.")] = "",
     note: Annotated[str, typer.Option(help="Anything else to say of it.")] = "",
+    alternatives: Annotated[
+        bool, typer.Option("--alternatives", help="The stores are no ensemble: one is used.")
+    ] = False,
 ) -> None:
     """Bring the evidence of one recipe into a case study, in few small files; then `majorcert table OUT --write`.
 
@@ -29,7 +32,7 @@ def pack(
 
     Example: majorcert pack evidence/best/*.zarr -o results/cifar10 --recipe best --gpu-minutes 30
     """
-    facts = Recipe(recipe, (), epochs, gpu_minutes, command, note)
+    facts = Recipe(recipe, (), epochs, gpu_minutes, command, note, alternatives)
     with stderr.status("packing"):
         packed = pack_stores(stores, out, facts, truth)
     for item in packed:

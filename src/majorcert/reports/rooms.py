@@ -55,6 +55,10 @@ class Room:
     """the methods that certify one defender of the kind alone, with the bound of votes that each takes"""
     votes: bool
     """its evidence is ballots, which have a paper's reach and can be masked"""
+    detects: bool
+    """it can say what it says without a part of the image"""
+    bound: Callable[[Any], Patch | None]
+    """the largest patch that it says anything of; None of those that speak of all"""
     any_patch: bool
     """the page answers for every patch, not only for those of the report"""
     tell: Callable[[Any, Patch, Placement], Told]
@@ -161,6 +165,8 @@ REACH = Room(
     _given_name,
     {"alone": None},
     votes=False,
+    detects=False,
+    bound=lambda evidence: None,
     any_patch=False,
     tell=lambda one, patch, placement: Told(),
     facts=lambda evidence: {},
@@ -173,19 +179,28 @@ ROOMS: Mapping[type[Evidence], Room] = {
         lambda ballots: str(ballots.strategy),
         {"drs-margin": "margin", "drs-local": "local"},
         votes=True,
+        detects=True,
+        bound=lambda ballots: None,
         any_patch=True,
         tell=_tell_ballots,
         facts=_ballots_facts,
         blocks=_ballots_blocks,
         images=_ballots_images,
     ),
-    MaskedScores: replace(REACH, title=lambda masked: f"masked {masked.scores.strategy}", alone={"pg-drs": None}),
-    Pool: replace(REACH, title=_pool_title, alone={"pool": "local"}),
+    MaskedScores: replace(
+        REACH,
+        title=lambda masked: f"masked {masked.scores.strategy}",
+        alone={"pg-drs": None},
+        bound=lambda masked: masked.mask,
+    ),
+    Pool: replace(REACH, title=_pool_title, alone={"pool": "local"}, detects=True),
     MaskPairs: Room(
         "pairs",
         lambda pairs: str(pairs.masks),
         {"double-masking": None},
         votes=False,
+        detects=True,
+        bound=lambda pairs: pairs.masks.patch,
         any_patch=True,
         tell=_tell_pairs,
         facts=_pairs_facts,

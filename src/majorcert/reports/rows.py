@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from majorcert.core.ballots import Ballots
+from majorcert.core.detection import detect
 from majorcert.core.drs import drs
 from majorcert.core.majority import majorcert
 from majorcert.core.reach import Evidence
@@ -80,6 +81,11 @@ def _by_itself(defender: Evidence, patch: Patch) -> Verdict:
         method="drs-local",
         defenders=(defender.provenance,),
     )
+
+
+def detected(defenders: Sequence[Evidence], patch: Patch, method: str) -> Verdict:
+    """What certified detection promises of the label that this method makes."""
+    return replace(detect(defenders, patch), method=method)
 
 
 def by_theorem1(exact: Verdict) -> Verdict:

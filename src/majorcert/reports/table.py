@@ -7,10 +7,15 @@ from typing import Any
 
 from majorcert.files.untrusted import cleaned
 from majorcert.reports.rows import Row
-from majorcert.reports.study import CaseStudy
+from majorcert.reports.study import CaseStudy, Recipe
 from majorcert.reports.study.published import TABLE_1
 from majorcert.reports.study.results import Results, part_of_split
 
+ABOUT = """Accuracy in percent. Recovery: clean, and certified that no patch changes the label.
+Detection: correct without an alert, certified that no patch changes the label without one, and alerts on clean images;
+whoever predicts must give a bound on the patch size, as for pg-drs, which masks windows of that size."""
+ABOUT_MASKING = """MASKING: here a bound on the patch size is known at prediction time, for recovery too.
+masks:5/3 speak of patches up to 5x5, masks:2/4 of patches up to 2x2; of a larger patch they promise nothing."""
 LONGEST = 2000
 """Characters of a command or a note that are shown."""
 
@@ -34,32 +39,66 @@ def rows_text(rows: Sequence[Row]) -> str:
 def study_text(study: CaseStudy, results: Results) -> str:
     """What `majorcert table` prints. Accuracies are percent of the images that were certified, however few."""
     patches = list(dict.fromkeys(row["patch"] for row in results["rows"]))
-    kinds = ("clean", "certified")
-    heads = ["", *(f"{patch} {kind}" for patch in patches for kind in kinds), "mean clean", "certified"]
-    parts = ["Accuracy in percent, clean and certified."]
+    masking = {row["recipe"] for row in results["rows"] if row["method"] == "double-masking"}
+    parts = [ABOUT]
     for recipe in study.recipes:
-        images = part_of_split(results, recipe.name) or f"{results['n']} images"
-        cost = [f"{recipe.epochs:g} epochs" if recipe.epochs else "", _minutes(recipe.gpu_minutes)]
-        facts = [*cost, *(cleaned(text, LONGEST) for text in (recipe.command, recipe.note))]
-        parts.append("\n".join([f"recipe {recipe.name}, on {images}", *(f"  {fact}" for fact in facts if fact)]))
-        parts.append(_indented([heads, *_ours(results, recipe.name)]))
+        if recipe.name not in masking:
+            parts += _recipe(recipe, results, patches)
     if patches == list(TABLE_1[0].accuracy):
-        parts.append("the paper (Table I, on CIFAR-10)\n" + _indented([heads, *_theirs(patches)]))
+        parts.append("the paper (Table I, on CIFAR-10)\n" + _indented([_heads(patches), *_theirs(patches)]))
+    if masking:
+        parts.append(ABOUT_MASKING)
+    for recipe in study.recipes:
+        if recipe.name in masking:
+            parts += _recipe(recipe, results, patches)
     parts.append(_by_side(results))
     return "\n\n".join(parts) + "\n"
 
 
-def _ours(results: Results, recipe: str) -> Iterable[list[str]]:
-    for mean in results["means"]:
-        if mean["recipe"] == recipe:
-            same = ("recipe", "method", "promise", "evidence")
-            rows = [row for row in results["rows"] if all(row[key] == mean[key] for key in same)]
-            cells = [f"{row[kind]:.2f}" for row in (*rows, mean) for kind in ("clean", "certified")]
-            alerts = ", ".join(f"{row['alerts']:.2f}" for row in rows if "alerts" in row)
-            promise = f" (detection; alerts on clean images: {alerts})" if alerts else ""
-            yield [f"{mean['method']} {_who(mean, results)}{promise}", *cells]
+def _recipe(recipe: Recipe, results: Results, patches: Sequence[str]) -> Iterable[str]:
+    """What a recipe is, what it recovers, and what it detects."""
+    images = part_of_split(results, recipe.name) or f"{results['n']} images"
+    cost = [f"{recipe.epochs:g} epochs" if recipe.epochs else "", _minutes(recipe.gpu_minutes)]
+    facts = [*cost, *(cleaned(text, LONGEST) for text in (recipe.command, recipe.note))]
+    yield "\n".join([f"recipe {recipe.name}, on {images}", *(f"  {fact}" for fact in facts if fact)])
+    yield _indented([_heads(patches, "recovery"), *_recovered(results, recipe.name, patches)])
+    detected = list(_promised(results, recipe.name, patches, "detection", ("clean", "certified", "alerts")))
+    if detected:
+        yield _indented([["detection", *_columns(patches, ("clean", "certified", "alerts"))], *detected])
+
+
+def _heads(patches: Sequence[str], promise: str = "") -> list[str]:
+    return [promise, *_columns(patches, ("clean", "certified")), "mean clean", "certified"]
+
+
+def _columns(patches: Sequence[str], kinds: Sequence[str]) -> list[str]:
+    return [f"{patch} {kind}" for patch in patches for kind in kinds]
+
+
+def _promised(
+    results: Results, recipe: str, patches: Sequence[str], promise: str, kinds: Sequence[str]
+) -> Iterable[list[str]]:
+    """A line for every method and defender; a patch that it says nothing of is left empty."""
+    found: dict[tuple[str, ...], dict[str, dict[str, Any]]] = {}
+    for row in results["rows"]:
+        if (row["recipe"], row["promise"]) == (recipe, promise):
+            found.setdefault((row["method"], *row["evidence"]), {})[row["patch"]] = row
+    for by_patch in found.values():
+        row = next(iter(by_patch.values()))
+        cells = [f"{by_patch[patch][kind]:.2f}" if patch in by_patch else "" for patch in patches for kind in kinds]
+        same = ("recipe", "method", "promise", "evidence")
+        means = [mean for mean in results["means"] if all(mean[key] == row[key] for key in same)]
+        if promise == "recovery":
+            cells += [f"{mean[kind]:.2f}" for mean in means for kind in kinds]
+        yield [f"{row['method']} {_who(row, results)}", *cells]
+
+
+def _recovered(results: Results, recipe: str, patches: Sequence[str]) -> Iterable[list[str]]:
+    yield from _promised(results, recipe, patches, "recovery", ("clean", "certified"))
     as_reported = [item["certified"] for item in results["reference"] if item["recipe"] == recipe]
-    yield ["  as the released code reports it", *(text for value in as_reported for text in ("", f"{value:.2f}"))]
+    if as_reported:
+        cells = (text for value in as_reported for text in ("", f"{value:.2f}"))
+        yield ["  majorcert-paper as the released code reports it", *cells]
     masked = [item for item in results["masked"] if item["recipe"] == recipe]
     for kind in dict.fromkeys(item["masked"] for item in masked):
         stores = ", ".join(cleaned(item["evidence"]) for item in masked if item["masked"] == kind)
@@ -69,7 +108,7 @@ def _ours(results: Results, recipe: str) -> Iterable[list[str]]:
 def _who(row: Mapping[str, Any], results: Results) -> str:
     """The strategies of a row, and the store where a recipe has several of one strategy."""
     same = ("recipe", "method", "promise", "defenders")
-    alike = [other for other in results["means"] if all(other[key] == row[key] for key in same)]
+    alike = {tuple(other["evidence"]) for other in results["rows"] if all(other[key] == row[key] for key in same)}
     if len(alike) > 1:
         return cleaned(Path(row["evidence"][0]).stem)
     counts = Counter(row["defenders"])
@@ -85,12 +124,17 @@ def _theirs(patches: Sequence[str]) -> Iterable[list[str]]:
 def _by_side(results: Results) -> str:
     n_sides = max(len(item["certified"]) for item in results["by_side"])
     heads = ["side of the patch", *(str(side) for side in range(1, n_sides + 1))]
-    rows = [[item["recipe"], *(f"{value:.1f}" for value in item["certified"])] for item in results["by_side"]]
+    rows = [
+        [" ".join([item["recipe"], *item.get("defenders", [])]), *(f"{value:.1f}" for value in item["certified"])]
+        for item in results["by_side"]
+    ]
     counts = [
         [f"{item['recipe']}: images with this as largest", *(str(count) for count in item["images"][1:])]
         for item in results["largest"]
     ]
-    return "certified accuracy by patch size (majorcert-exact)\n" + _indented([heads, *rows, *counts])
+    return "certified accuracy by patch size (majorcert-exact; of masks, double-masking)\n" + _indented(
+        [heads, *rows, *counts]
+    )
 
 
 def _indented(lines: Sequence[Sequence[str]]) -> str:

@@ -1,12 +1,14 @@
 """A case study on disk: recipes, the evidence of their defenders, and the true labels.
 
-FOLDER/recipes.json          {recipe: {"defenders": [store, ...], "epochs", "gpu_minutes", "command", "note"}}
+FOLDER/recipes.json          {recipe: {"defenders": [store, ...], "epochs", "gpu_minutes", "command", "note",
+                                       "alternatives"}}
 FOLDER/truth.npy             the true label of every image of the split
 FOLDER/RECIPE/columns-4.zarr evidence stores, named in recipes.json relative to FOLDER
 FOLDER/results.json          what `reports.results` makes of the above; anyone can make it again
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,6 +38,8 @@ class Recipe:
     gpu_minutes: float | None = None
     command: str = ""
     note: str = ""
+    alternatives: bool = False
+    """each defender is one to choose, such as masks for one bound on the patch; they are not one ensemble"""
 
     def __post_init__(self) -> None:
         if PLAIN_NAME.fullmatch(self.name) is None:
@@ -91,9 +95,9 @@ class CaseStudy:
             raise StoreError(f"{self.folder}: evidence of image {verdict.images.max()}, but {len(self.truth)} labels")
         return self.truth[verdict.images]
 
-    def n_split(self, verdict: Verdict) -> int:
-        """How many images the whole split has, of which those that were judged may be a part."""
-        return max(split_size(origin, len(self.truth)) for origin in verdict.defenders)
+    def n_split(self, defenders: Sequence[Evidence]) -> int:
+        """How many images the whole split has, of which those of the evidence may be a part."""
+        return max(split_size(defender.provenance, len(self.truth)) for defender in defenders)
 
 
 def recipes_of(folder: Path, described: Any) -> tuple[Recipe, ...]:

@@ -18,7 +18,12 @@ from majorcert.reports.study.svg import CARD, FAINT, SOFT, Drawing, number
 RECIPE_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#872d2d", "#4a36c8")
 """Told apart by people with any kind of colour vision; shapes tell techniques apart besides."""
 PAPER_COLOUR = "#3d444d"
-TECHNIQUES = {"drs-local": ("circle", "DRS"), "pg-drs": ("square", "PG-DRS"), "majorcert-exact": ("star", "MajorCert")}
+TECHNIQUES = {
+    "drs-local": ("circle", "DRS"),
+    "pg-drs": ("square", "PG-DRS"),
+    "majorcert-exact": ("star", "MajorCert"),
+    "double-masking": ("diamond", "double masking"),
+}
 PUBLISHED = {"drs": "drs-local", "pg-drs": "pg-drs", "majorcert": "majorcert-exact"}
 SHADES = ("#f7fbff", "#c6dbef", "#6baed6", "#2171b5", "#08306b")
 """One hue from light to dark, which every kind of colour vision orders alike."""
@@ -43,7 +48,7 @@ def draw(results: Results, folder: str | Path) -> list[Path]:
 
 def scatter(results: Results) -> str:
     """Clean against certified accuracy: every technique on every strategy, with the paper's own case study."""
-    drawing = Drawing(920, 500, "Clean and certified accuracy of each technique")
+    drawing = Drawing(920, 522, "Clean and certified accuracy of each technique")
     for i, patch in enumerate(reversed(_patches(results["rows"]))):
         ours = [row for row in _recovery(results) if row["patch"] == patch and row["method"] in TECHNIQUES]
         theirs = [row for row in TABLE_1 if patch in row.accuracy and not row.quoted]
@@ -70,7 +75,7 @@ def scatter(results: Results) -> str:
 
 
 def by_size(results: Results) -> str:
-    """Certified accuracy of each recipe's ensemble against square patches of every size."""
+    """Certified accuracy of each recipe against square patches of every size that it speaks of."""
     drawing = Drawing(680, 405, "Certified accuracy by patch size")
     sides = range(1, 1 + max(len(item["certified"]) for item in results["by_side"]))
     plot = Plot(drawing, 62, 30, 590, 320, (0.5, len(sides) + 0.5), (0, 100))
@@ -87,13 +92,13 @@ def by_size(results: Results) -> str:
             place = plot.x(side), plot.y(paper.accuracy[f"{side}x{side}"][1])
             drawing.marker("star", *place, 5, PAPER_COLOUR, hollow=True)
     x, y = plot.left + 372, plot.top + 26
-    drawing.rectangle(x - 26, y - 16, 232, 20 * len(results["by_side"]) + 32, fill=CARD, stroke=FAINT)
-    for i, item in enumerate(results["by_side"]):
-        colour = _colour(results, item["recipe"])
-        drawing.line(x - 16, y + 20 * i, x + 16, y + 20 * i, colour=colour, width=2)
-        drawing.marker(_shape(results, item["recipe"]), x, y + 20 * i, 3.5, colour)
-        drawing.text(x + 26, y + 20 * i + 4, f"MajorCert, recipe {item['recipe']}")
-    y += 20 * len(results["by_side"])
+    methods = {item["recipe"]: item.get("method", "majorcert-exact") for item in results["by_side"]}
+    drawing.rectangle(x - 26, y - 16, 244, 20 * len(methods) + 32, fill=CARD, stroke=FAINT)
+    for recipe, method in methods.items():
+        drawing.line(x - 16, y, x + 16, y, colour=_colour(results, recipe), width=2)
+        drawing.marker(_shape(results, recipe), x, y, 3.5, _colour(results, recipe))
+        drawing.text(x + 26, y + 4, f"{TECHNIQUES[method][1] if method in TECHNIQUES else method}, recipe {recipe}")
+        y += 20
     drawing.marker("star", x, y, 5, PAPER_COLOUR, hollow=True)
     drawing.text(x + 26, y + 4, "MajorCert, the paper")
     return _told(drawing, results).svg()
@@ -168,20 +173,22 @@ def _blend(shade: int) -> str:
 
 
 def _scatter_legend(drawing: Drawing, results: Results) -> None:
-    x, y = 62.0, 462.0
-    for shape, name in TECHNIQUES.values():
+    x, y, methods = 62.0, 462.0, {row["method"] for row in results["rows"]}
+    for shape, name in (TECHNIQUES[method] for method in TECHNIQUES if method in methods):
         drawing.marker(shape, x, y, 5, SOFT)
         drawing.text(x + 12, y + 4, name)
         x += 34 + 7.2 * len(name)
-    x += 16
+    drawing.marker("circle", x, y, 5, PAPER_COLOUR, hollow=True)
+    drawing.text(x + 12, y + 4, "outlines: the paper (best strategy)")
+    x, y = 62.0, 484.0
     for recipe in _recipes(results):
         drawing.rectangle(x - 5, y - 5, 10, 10, fill=_colour(results, recipe))
         drawing.text(x + 12, y + 4, f"recipe {recipe}")
         x += 34 + 7.2 * len(f"recipe {recipe}")
-    drawing.marker("circle", x, y, 5, PAPER_COLOUR, hollow=True)
-    drawing.text(x + 12, y + 4, "outlines: the paper (best strategy)")
     note = "R, C, B: rows, columns, blocks and their size. MC: MajorCert, exact reach. DRS: placement by placement."
-    drawing.text(62, 486, note, size=11, colour=SOFT)
+    if "double-masking" in methods:
+        note += " M: masks; they know a bound on the patch."
+    drawing.text(62, 508, note, size=11, colour=SOFT)
 
 
 def _told(drawing: Drawing, results: Results) -> Drawing:

@@ -139,7 +139,8 @@ def _check_apart(stores: Sequence[str | Path], folder: Path, recipe: str) -> Non
 def _describe(folder: Path, described: dict[str, dict[str, Any]], recipe: Recipe) -> None:
     """Write the recipe into recipes.json, then remove the stores of its earlier entry that nothing names any more."""
     earlier = described.get(recipe.name, {"defenders": ()})["defenders"]
-    facts = {key: value for key, value in asdict(recipe).items() if key != "name" and value not in (None, "")}
+    told = {key: value for key, value in asdict(recipe).items() if key != "name"}
+    facts = {key: value for key, value in told.items() if value not in (None, "") and value is not False}
     described = {**described, recipe.name: facts}
     with replacing(folder / "recipes.json") as beside:
         beside.write_text(json.dumps(described, indent=1) + "\n", encoding="utf-8")

@@ -11,6 +11,8 @@ from majorcert.reports.study import CaseStudy, Recipe
 from majorcert.reports.study.results import committed
 
 MAIN_METHOD = "majorcert-exact"
+MAIN_METHODS_ALONE = ("drs-local", "double-masking")
+"""Of defenders that are alternatives to each other."""
 
 
 def case_study(folder: Path) -> dict[str, Any]:
@@ -32,10 +34,11 @@ def case_study(folder: Path) -> dict[str, Any]:
         **{key: values[0] if len(values) == 1 else values for key, values in shared.items()},
         "accuracies": f"none yet; `majorcert table {folder} --write` makes them"
         if accuracies is None
-        else f"as results.json has them, in percent, by {MAIN_METHOD}; `majorcert table {folder} --check` checks them",
+        else f"as results.json has them, in percent, by {MAIN_METHOD} or, of alternatives, by each alone; "
+        f"`majorcert table {folder} --check` checks them",
     }
     facts["recipes"] = {
-        recipe.name: _recipe(recipe, stores, (accuracies or {}).get(recipe.name)) for recipe in study.recipes
+        recipe.name: _recipe(recipe, stores, _accuracy(recipe, accuracies or {})) for recipe in study.recipes
     }
     if (folder / "attack.json").exists():
         told = attack_summary(read_object(folder / "attack.json"), folder / "attack.json")
@@ -44,25 +47,34 @@ def case_study(folder: Path) -> dict[str, Any]:
     return facts
 
 
-def _recipe(recipe: Recipe, stores: dict[str, Store], accuracy: dict[str, Any] | None) -> dict[str, Any]:
-    facts: dict[str, Any] = {"strategies": [str(stores[name].attributes.get("strategy")) for name in recipe.defenders]}
+def _accuracy(recipe: Recipe, accuracies: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Of the ensemble, or of each of the alternatives."""
+    if not recipe.alternatives:
+        return accuracies.get(recipe.name, {})
+    return {"alternatives": {store: accuracies[store] for store in recipe.defenders if store in accuracies}}
+
+
+def _recipe(recipe: Recipe, stores: dict[str, Store], accuracy: dict[str, Any]) -> dict[str, Any]:
+    cut = [stores[name].attributes for name in recipe.defenders]
+    facts: dict[str, Any] = {"strategies": [str(each.get("strategy", each.get("masks"))) for each in cut]}
     missing = sum(images.stop - images.start for name in recipe.defenders for images in stores[name].missing())
     if missing:
         facts["state"] = f"{missing} votes on images are still to come"
     told = {"command": recipe.command, "epochs": recipe.epochs, "gpu_minutes": recipe.gpu_minutes, "note": recipe.note}
-    return {**facts, **(accuracy or {}), **{key: value for key, value in told.items() if value not in (None, "")}}
+    return {**facts, **accuracy, **{key: value for key, value in told.items() if value not in (None, "")}}
 
 
 def _accuracies(folder: Path) -> dict[str, dict[str, Any]]:
-    """Of each recipe, the clean accuracy, and the certified one at each patch."""
+    """Of each recipe, and of each store alone, the clean accuracy, and the certified one at each patch."""
     found: dict[str, dict[str, Any]] = {}
     try:
         for row in committed(folder)["rows"]:
             recipe, patch = str(row["recipe"]), str(row["patch"])
             clean, certified = share(row["clean"], 100), share(row["certified"], 100)
-            if row["method"] == MAIN_METHOD and row.get("promise", "recovery") == "recovery":
-                found.setdefault(recipe, {"clean": clean, "certified": {}})["certified"][patch] = certified
-    except (KeyError, TypeError, ValueError) as error:
+            if row.get("promise", "recovery") == "recovery" and row["method"] in (MAIN_METHOD, *MAIN_METHODS_ALONE):
+                who = recipe if row["method"] == MAIN_METHOD else str(row["evidence"][0])
+                found.setdefault(who, {"clean": clean, "certified": {}})["certified"][patch] = certified
+    except (KeyError, TypeError, ValueError, IndexError) as error:
         raise StoreError(
             f"{folder}: results.json is damaged ({reason(error)}); `majorcert table {folder} --write` makes it anew"
         ) from None

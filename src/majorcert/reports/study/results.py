@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -11,18 +11,19 @@ from typing import Any, cast
 import numpy as np
 
 from majorcert.core.ballots import Ballots
-from majorcert.core.largest import largest_patch
 from majorcert.core.majority import majorcert
+from majorcert.core.plurality import Ints
 from majorcert.core.reach import Evidence
 from majorcert.core.threat import ImageSize, Patch
 from majorcert.core.verdict import Verdict
 from majorcert.defences.patchguard import MaskedScores
+from majorcert.defences.pool import Pool
 from majorcert.defences.scores import Scores
 from majorcert.errors import StoreError
 from majorcert.files.atomic import replacing
 from majorcert.files.untrusted import cleaned, read_json
 from majorcert.reports.rooms import room_of
-from majorcert.reports.rows import WORDS, alone, by_papers_reach, by_theorem1, safe_map
+from majorcert.reports.rows import WORDS, alone, by_papers_reach, by_theorem1, detected, safe_map
 from majorcert.reports.score import score
 from majorcert.reports.study import CaseStudy, Recipe
 
@@ -41,8 +42,7 @@ def compute(study: CaseStudy, *, workers: int = 1) -> Results:
     Args:
         workers: processes to share the work; with more than one, a script that calls this needs a `__main__` guard.
     """
-    jobs: list[Job] = [(_ensemble, study, recipe, recipe.defenders) for recipe in study.recipes]
-    jobs += [(_defender, study, recipe, (store,)) for recipe in study.recipes for store in recipe.defenders]
+    jobs = [job for recipe in study.recipes for job in _jobs(study, recipe)]
     if workers == 1:
         parts = [_run(job) for job in jobs]
     else:
@@ -57,7 +57,13 @@ def compute(study: CaseStudy, *, workers: int = 1) -> Results:
     merged: Results = {key: [item for part in parts for item in part.get(key, [])] for key in listed}
     recipes = [recipe.name for recipe in study.recipes]
     for key in ("rows", "means"):
-        merged[key].sort(key=lambda row: (recipes.index(row["recipe"]), list(WORDS).index(row["method"])))
+        merged[key].sort(
+            key=lambda row: (
+                recipes.index(row["recipe"]),
+                row["promise"] != "recovery",
+                list(WORDS).index(row["method"]),
+            )
+        )
     sizes = {key: [row[key] for row in merged["rows"]] for key in ("n", "n_split")}
     return {"n": min(sizes["n"]), "n_split": max(sizes["n_split"]), **merged}
 
@@ -93,28 +99,45 @@ def _run(job: Job) -> Results:
     return work(study, recipe, stores)
 
 
+def _jobs(study: CaseStudy, recipe: Recipe) -> Iterator[Job]:
+    if not recipe.alternatives:
+        yield _majority, study, recipe, recipe.defenders
+        yield _pool_and_detection, study, recipe, recipe.defenders
+    for store in recipe.defenders:
+        yield _defender, study, recipe, (store,)
+
+
 def _defender(study: CaseStudy, recipe: Recipe, stores: tuple[str]) -> Results:
-    """The rows of one defender alone, by every method for its kind, and of votes by PatchGuard too."""
+    """The rows of one defender alone, by every method for its kind, and of votes by PatchGuard too.
+
+    If the defender stands for its recipe, detection and its accuracy at every size as well.
+    """
     (store,) = stores
     evidence, scores = study.evidence(store), study.scores(store)
-    patches, masked = patches_for(evidence.image_size), []
+    room, by_side, masked = room_of(evidence), [], []
+    patches = patches_up_to(bound := room.bound(evidence), evidence.image_size)
     verdicts = [verdict for patch in patches for verdict in alone(evidence, patch)]
-    if room_of(evidence).votes:
+    if recipe.alternatives:
+        method = verdicts[-1].method
+        counts = _largest_sides(study, [evidence], [each for each in verdicts if each.method == method], bound)
+        told = {"recipe": recipe.name, "method": method, "defenders": _titles([evidence]), "evidence": [store]}
+        by_side = [{**told, "certified": _at_least(counts)}]
+        verdicts += [detected([evidence], patch, method) for patch in patches if room.detects]
+    if room.votes:
         points = Scores.of_votes(cast(Ballots, evidence)) if scores is None else scores
         verdicts += [verdict for patch in patches for verdict in alone(MaskedScores(points, patch), patch)]
         kind = "votes" if scores is None else f"scores of {scores.one} steps"
         masked = [{"recipe": recipe.name, "evidence": store, "masked": kind}]
     rows = [_row(study, recipe, stores, [evidence], verdict) for verdict in verdicts]
-    return {"rows": rows, "means": _means(rows), "masked": masked}
+    return {"rows": rows, "means": _means(rows, evidence.image_size), "by_side": by_side, "masked": masked}
 
 
-def _ensemble(study: CaseStudy, recipe: Recipe, stores: tuple[str, ...]) -> Results:
-    """The rows of the whole ensemble, its accuracy at every size, and where it is unsafe."""
+def _majority(study: CaseStudy, recipe: Recipe, stores: tuple[str, ...]) -> Results:
+    """The rows of the whole ensemble by its majority, its accuracy at every size, and where it is unsafe."""
     defenders = [study.evidence(store) for store in stores]
     n, size = len(defenders[0]), defenders[0].image_size
-    rows, unsafe, reference = [], [], []
-    correct = np.zeros(n, dtype=bool)
-    for patch in patches_for(size):
+    rows, unsafe, reference, found = [], [], [], []
+    for patch in patches_up_to(None, size):
         exact = majorcert(defenders, patch)
         correct = exact.predicted == study.truth_of(exact)
         told = {"recipe": recipe.name, "patch": str(patch)}
@@ -125,23 +148,63 @@ def _ensemble(study: CaseStudy, recipe: Recipe, stores: tuple[str, ...]) -> Resu
             reference.append({**told, "certified": _percent((as_released & correct).sum(), n)})
         rows += [_row(study, recipe, stores, defenders, verdict) for verdict in verdicts]
         unsafe.append({**told, "images": (~safe_map(exact)[correct]).sum(axis=0).tolist()})
-    limit = min(LARGEST_SIDE, *size)
-    largest = np.where(correct, np.minimum(largest_patch(defenders), limit), 0)
-    counts = np.bincount(largest, minlength=limit + 1)
-    at_least = counts[::-1].cumsum()[::-1]
+        found.append(exact)
+    counts = _largest_sides(study, defenders, found)
     return {
         "rows": rows,
-        "means": _means(rows),
+        "means": _means(rows, size),
         "reference": reference,
-        "by_side": [{"recipe": recipe.name, "certified": [_percent(count, n) for count in at_least[1:]]}],
+        "by_side": [{"recipe": recipe.name, "certified": _at_least(counts)}],
         "largest": [{"recipe": recipe.name, "images": counts.tolist()}],
         "unsafe": unsafe,
     }
 
 
-def patches_for(image_size: ImageSize) -> list[Patch]:
-    """The patches of the table that fit in the image; of a very small image its single pixels."""
-    return [Patch(side) for side in SIDES if side <= min(image_size)] or [Patch(1)]
+def _pool_and_detection(study: CaseStudy, recipe: Recipe, stores: tuple[str, ...]) -> Results:
+    """The rows of the pool of an ensemble of votes, and of detection by the majority and by the pool."""
+    defenders = [study.evidence(store) for store in stores]
+    rooms, size, verdicts = [room_of(defender) for defender in defenders], defenders[0].image_size, []
+    if all(room.detects for room in rooms):
+        verdicts += [detected(defenders, patch, "majorcert-exact") for patch in patches_up_to(None, size)]
+    if len(defenders) > 1 and all(room.votes for room in rooms):
+        pool = Pool(cast(list[Ballots], defenders))
+        for patch in patches_up_to(None, size):
+            verdicts += [*alone(pool, patch), detected([pool], patch, "pool")]
+    rows = [_row(study, recipe, stores, defenders, verdict) for verdict in verdicts]
+    return {"rows": rows, "means": _means(rows, size)}
+
+
+def patches_up_to(bound: Patch | None, image_size: ImageSize) -> list[Patch]:
+    """The patches of the table that fit in the image and in the bound, if there is one; single pixels if none does."""
+    largest = bound or Patch(*image_size)
+    return [Patch(side) for side in SIDES if side <= min(largest.height, largest.width)] or [Patch(1)]
+
+
+def _largest_sides(
+    study: CaseStudy, defenders: Sequence[Evidence], known: Sequence[Verdict], bound: Patch | None = None
+) -> Ints:
+    """(sides + 1,) how many images are correct and certified against squares of this side, and not of the next.
+
+    Who is certified at one side is certified at every smaller one, so that what is known at some sides already leaves
+    few images to ask about at the others.
+    """
+    largest = bound or Patch(*defenders[0].image_size)
+    limit = min(LARGEST_SIDE, largest.height, largest.width)
+    standing = known[0].predicted == study.truth_of(known[0])
+    sides = np.zeros(len(standing), dtype=np.int64)
+    for side in range(1, limit + 1):
+        certified = np.any([verdict.certified for verdict in known if verdict.patch.height >= side], axis=0) & standing
+        if side not in [verdict.patch.height for verdict in known]:
+            images = np.flatnonzero(standing & ~certified)
+            certified[images] = majorcert([defender[images] for defender in defenders], Patch(side)).certified
+        standing = certified
+        sides[standing] = side
+    return np.bincount(sides, minlength=limit + 1)
+
+
+def _at_least(counts: Ints) -> list[float]:
+    """Percent of images that are correct and certified at each side."""
+    return [_percent(count, int(counts.sum())) for count in counts[::-1].cumsum()[::-1][1:]]
 
 
 def part_of_split(results: Results, recipe: str) -> str:
@@ -158,7 +221,7 @@ def _row(
     return {
         "recipe": recipe.name,
         "method": verdict.method,
-        "defenders": [cleaned(room_of(defender).title(defender)) for defender in defenders],
+        "defenders": _titles(defenders),
         "evidence": list(stores),
         "patch": str(verdict.patch),
         "promise": verdict.promise,
@@ -166,15 +229,21 @@ def _row(
         "certified": round(100 * found.certified, 2),
         **({} if verdict.alert is None else {"alerts": _percent(verdict.alert.sum(), found.n)}),
         "n": found.n,
-        "n_split": study.n_split(verdict),
+        "n_split": study.n_split(defenders),
     }
 
 
-def _means(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Mean clean and certified accuracy over the patches of the table, for each method and promise among the rows."""
-    means = []
+def _titles(defenders: Sequence[Evidence]) -> list[str]:
+    return [cleaned(room_of(defender).title(defender)) for defender in defenders]
+
+
+def _means(rows: list[dict[str, Any]], image_size: ImageSize) -> list[dict[str, Any]]:
+    """Mean clean and certified accuracy over the patches of the table, for each method and promise with all of them."""
+    means, n_patches = [], len(patches_up_to(None, image_size))
     for kind in dict.fromkeys((row["method"], row["promise"]) for row in rows):
         some = [row for row in rows if (row["method"], row["promise"]) == kind]
+        if len(some) < n_patches:
+            continue
         mean = {key: round(sum(row[key] for row in some) / len(some), 3) for key in ("clean", "certified")}
         shared = ("recipe", "method", "promise", "defenders", "evidence")
         means.append({**{key: some[0][key] for key in shared}, **mean})
