@@ -296,6 +296,24 @@ def test_the_sets_are_the_literal_ones(patch: Size, tolerance: float | None) -> 
                 assert {c for c in range(4) if here.has(np.array([c])).item()} == expected[top, left]
 
 
+def test_detection_looks_only_where_a_mask_changes_the_label(monkeypatch: pytest.MonkeyPatch) -> None:
+    sure = Counter[bool]()
+    for patch, tolerance in product([(2, 2), (1, 1), (3, 3), (2, 3)], [None, 0.1]):
+        pairs = noisy(200) if tolerance is None else noisy(200).tolerating(tolerance)
+        found = mc.detect([pairs], patch)
+        alone = pairs.stays_alone(mc.Patch(*patch))
+        assert not (alone & ~pairs.without(mc.Patch(*patch)).only(pairs.label).all(axis=(1, 2))).any()
+        sure.update(alone.tolist())
+        with monkeypatch.context() as plain:
+            plain.setattr(mc.MaskPairs, "stays_alone", mc.Evidence.stays_alone)
+            slow = mc.detect([pairs], patch)
+        assert np.array_equal(found.safe, slow.safe)
+        assert np.array_equal(found.alert, slow.alert)
+    assert min(sure[True], sure[False]) > 20, sure
+    with pytest.raises(mc.EvidenceError, match="slack"):
+        mc.detect([noisy(200)], 2, slack=1)
+
+
 def test_fragile_rows_prove_nothing() -> None:
     """Tables that differ from the recorded one only where both rows are fragile: a safe label stays in all of them."""
     table = np.ones((1, 4, 4), dtype=np.int64)

@@ -1,5 +1,6 @@
 """Robust masking: against a plain-Python oracle, and against attackers who rewrite the touched scores."""
 
+from collections import Counter
 from fractions import Fraction
 from itertools import product
 
@@ -103,6 +104,18 @@ def test_the_verdict_is_the_oracles(seed: int) -> None:
         scores.points, verdict.predicted, scores.strategy.touched(patch, scores.image_size), share
     )
     assert certified.tolist() == verdict.certified.tolist()
+
+
+def test_a_lead_that_is_sure_is_certified_window_by_window() -> None:
+    seen = Counter[tuple[bool, bool]]()
+    for seed in range(300):
+        scores, patch, share = tiny(seed)
+        evidence = MaskedScores(scores, patch, float(share))
+        literal = evidence.reach(patch).only(evidence.label).all(axis=(1, 2))
+        assert evidence.certified_alone(patch).tolist() == literal.tolist()
+        seen.update(zip(evidence.sure.tolist(), literal.tolist(), strict=True))
+    assert seen[True, False] == 0
+    assert min(seen[True, True], seen[False, True], seen[False, False]) > 100, seen
 
 
 def test_no_rewrite_of_touched_scores_flips_a_certified_label() -> None:

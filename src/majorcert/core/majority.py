@@ -137,12 +137,12 @@ class Contest:
         contested = (rivals != clean[:, None]) & (rivals != NO_LABEL)
         says = np.stack([np.stack([each.has(rival)[:, 0, 0] for rival in rivals.T], axis=1) for each in here], axis=1)
         strength = np.where(contested, standing(says.sum(axis=1), rivals, self.n_classes), -1)
-        for i, strongest in enumerate(strength.argmax(axis=1)):
-            forced = []
-            for can_say in says[i] & contested[i]:
-                choices = [strongest] if can_say[strongest] else np.flatnonzero(can_say)
-                forced.append(int(rivals[i, choices[0]] if len(choices) else clean[i]))
-            found[images[i]] = Witness((int(top[i]), int(left[i])), int(rivals[i, strongest]), tuple(forced))
+        every, strongest, can_say = np.arange(len(images)), strength.argmax(axis=1), says & contested[:, None]
+        choice = np.where(can_say[every, :, strongest], strongest[:, None], can_say.argmax(axis=2))
+        forced = np.where(can_say.any(axis=2), rivals[every[:, None], choice], clean[:, None])
+        columns = (images, top, left, rivals[every, strongest], forced)
+        for image, row, column, rival, said in zip(*(each.tolist() for each in columns), strict=True):
+            found[image] = Witness((row, column), rival, tuple(said))
         return found
 
 

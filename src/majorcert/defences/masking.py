@@ -189,6 +189,12 @@ class MaskPairs(Evidence):
         below = np.broadcast_to(np.where(unknown, self.n_classes, 0), (len(self), *first.shape))
         return Reach(listed, members | unknown[:, None], below, np.arange(first.shape[0]), np.arange(first.shape[1]))
 
+    def stays_alone(self, patch: Patch, slack: int = 0) -> Bools:
+        """(images,) does every mask alone leave the label, all placements being covered and nothing fragile?"""
+        known = not slack and bool(self.masks.covering(patch, self.image_size).any(axis=2).all())
+        solid = np.ones(len(self), dtype=bool) if self.fragile is None else ~self.fragile.any(axis=1)
+        return known & solid & (self.singles() == self.label[:, None]).all(axis=1)
+
     def save(self, path: str | PathLike[str]) -> None:
         """Write a Zarr store, without a tolerance; an earlier store at that path is replaced, whole or not at all."""
         from majorcert.files import evidence

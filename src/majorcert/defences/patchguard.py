@@ -20,7 +20,7 @@ from majorcert.core.regions import Touched
 from majorcert.core.threat import Bools, ImageSize, Patch, as_patch
 from majorcert.core.verdict import Verdict
 from majorcert.defences.scores import Scores
-from majorcert.defences.windows import left_standing, masked_certified, masked_reach
+from majorcert.defences.windows import left_standing, masked_certified, masked_reach, surely_certified
 from majorcert.errors import EvidenceError
 
 FINEST_SHARE = 1000
@@ -60,6 +60,8 @@ class MaskedScores(Evidence):
     provenance: Mapping[str, Any]
     label: Ints
     """(images,) the label with most points after masking, the smallest of those that tie"""
+    sure: Bools
+    """(images,) is it safe from all that the mask covers, by how far it leads alone?"""
 
     def __init__(self, scores: Scores, mask: Patch, threshold: float = 0.0) -> None:
         mask = as_patch(mask)
@@ -69,7 +71,10 @@ class MaskedScores(Evidence):
         windows = scores.strategy.touched(mask, scores.image_size)
         step = max(1, CHUNK_POINTS // (scores.n_classes * windows.n_touched().size))
         parts = (scores.points[start : start + step] for start in range(0, len(scores), step))
-        left = [left_standing(part, windows, share)[2] for part in parts]
+        none = np.zeros((0, scores.n_classes), np.int64)
+        found = [(none, none, none), *(left_standing(part, windows, share) for part in parts)]
+        total, loudest, left = (np.concatenate(each) for each in zip(*found, strict=True))
+        label = plurality(left)
         filled(
             self,
             scores=scores,
@@ -79,14 +84,15 @@ class MaskedScores(Evidence):
             image_size=scores.image_size,
             images=scores.images,
             provenance={**scores.provenance, "kind": "scores", "mask": str(mask), "mask_threshold": str(share)},
-            label=plurality(np.concatenate([np.zeros((0, scores.n_classes), np.int64), *left])),
+            label=label,
+            sure=surely_certified(total, loudest, label, share),
         )
 
     def __repr__(self) -> str:
         return f"MaskedScores({len(self)} images, {self.scores.strategy}, {self.n_classes} classes, mask {self.mask})"
 
     def __getitem__(self, images: slice | Ints) -> "MaskedScores":
-        return taken(self, images, "scores", "images", "label")
+        return taken(self, images, "scores", "images", "label", "sure")
 
     def abstained(self) -> Bools:
         return np.asarray(~self.scores.points.any(axis=(1, 2)))
@@ -108,13 +114,13 @@ class MaskedScores(Evidence):
 
     def certified_alone(self, patch: Patch) -> Bools:
         """(images,) as the reach says, worked out a few images at a time and without saying what else is in reach."""
-        certified = np.zeros(len(self), dtype=bool)
+        if not self._covers(patch):
+            return np.zeros(len(self), dtype=bool)
+        certified, doubtful = self.sure.copy(), np.flatnonzero(~self.sure)
         step = max(1, CHUNK_POINTS // (self.n_classes * self._windows.n_touched().size))
-        for start in range(0, len(self) if self._covers(patch) else 0, step):
-            some = self[start : start + step]
-            certified[start : start + step] = masked_certified(
-                some.scores.points, some.label, self._windows, self.share
-            )
+        for start in range(0, len(doubtful), step):
+            some = self[images := doubtful[start : start + step]]
+            certified[images] = masked_certified(some.scores.points, some.label, self._windows, self.share)
         return certified
 
     def _covers(self, patch: Patch) -> bool:

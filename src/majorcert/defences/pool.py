@@ -101,18 +101,19 @@ class Pool(Evidence):
         return self._elected(patch, slack)
 
     def _elected(self, patch: Patch, slack: int | None = None) -> Reach:
-        grid = patch.n_placements(self.image_size)
+        each_touched = [member.strategy.touched(patch, member.image_size) for member in self.members]
+        tops, rows = _joint_cells([touched.rows for touched in each_touched])
+        lefts, columns = _joint_cells([touched.columns for touched in each_touched])
         candidates = Candidates.of(self._solid_points(), self.label)
-        kept = np.zeros((*candidates.listed.shape, *grid), dtype=np.int64)
-        gain = np.full((1, *grid), slack or 0, dtype=np.int64)
-        for weight, member in zip(self.weights, self.members, strict=True):
-            touched = member.strategy.touched(patch, member.image_size)
-            solid = solid_labels(member.labels, member.fragile)
-            kept += weight * kept_votes(solid, candidates.listed, touched)[:, :, touched.rows][..., touched.columns]
+        kept = np.zeros((*candidates.listed.shape, len(tops), len(lefts)), dtype=np.int64)
+        gain = np.full((1, len(tops), len(lefts)), slack or 0, dtype=np.int64)
+        for weight, member, touched in zip(self.weights, self.members, each_touched, strict=True):
+            solid, here = solid_labels(member.labels, member.fragile), (touched.rows[tops], touched.columns[lefts])
+            kept += weight * kept_votes(solid, candidates.listed, touched)[:, :, here[0]][..., here[1]]
             free = rewritable(member.fragile, touched) + (touched.n_touched() if slack is None else 0)
             free = np.broadcast_to(free, (len(free), *touched.n_touched().shape))
-            gain = gain + weight * free[:, touched.rows][:, :, touched.columns]
-        return candidates.elected(kept, gain, np.arange(grid[0]), np.arange(grid[1]))
+            gain = gain + weight * free[:, here[0]][:, :, here[1]]
+        return candidates.elected(kept, gain, rows, columns)
 
     def margin_certified(self, patch: Patch) -> Bools:
         """(images,) does the winner lead by more points than any placement could take from it and give to one rival?"""
@@ -136,6 +137,12 @@ class Pool(Evidence):
         """(images, classes) the points of each label, without those of fragile ballots."""
         points = [weight * member.solid_votes() for weight, member in zip(self.weights, self.members, strict=True)]
         return np.sum(points, axis=0)
+
+
+def _joint_cells(cells: Sequence[Ints]) -> tuple[Ints, Ints]:
+    """(joint cells,) a placement in each, and (placements,) the joint cell of each: one cell of every member."""
+    _, first, joint = np.unique(np.stack(cells), axis=1, return_index=True, return_inverse=True)
+    return first, joint.ravel()
 
 
 def _checked_weights(members: Sequence[Ballots], weights: Sequence[int] | None) -> tuple[int, ...]:

@@ -92,6 +92,20 @@ def masked_certified(points: Points, label: Ints, windows: Touched, share: Fract
     return possible
 
 
+def surely_certified(total: Ints, loudest: Ints, label: Ints, share: Fraction) -> Bools:
+    """(images,) is the clean label alone in reach everywhere, by its lead alone? From what `left_standing` gives.
+
+    A patch takes at most the loudest window from the label, and masking at most as much again; a rival ends with at
+    most its points / (1 - share), as if the patch touched none of them. If it loses even so, it loses everywhere.
+    """
+    images, n_classes = np.arange(len(label)), total.shape[1]
+    upper = total * share.denominator // (share.denominator - share.numerator)
+    rivals = standing(upper, np.arange(n_classes), n_classes)
+    rivals[images, label] = -1
+    fewest = standing(total[images, label] - 2 * loudest[images, label], label, n_classes)
+    return np.asarray(rivals.max(axis=1) < fewest)
+
+
 def _left_of_loud_windows(own: Points, windows: Touched) -> Ints:
     """(images, window rows, window columns) what this window leaves of the loudest one, or of the next ones apart."""
     masks = windows.masks().reshape(-1, own.shape[1])

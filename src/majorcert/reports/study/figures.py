@@ -91,9 +91,9 @@ def by_size(results: Results) -> str:
         if f"{side}x{side}" in paper.accuracy:
             place = plot.x(side), plot.y(paper.accuracy[f"{side}x{side}"][1])
             drawing.marker("star", *place, 5, PAPER_COLOUR, hollow=True)
-    x, y = plot.left + 372, plot.top + 26
+    x, y = plot.left + 330, plot.top + 26
     methods = {item["recipe"]: item.get("method", "majorcert-exact") for item in results["by_side"]}
-    drawing.rectangle(x - 26, y - 16, 244, 20 * len(methods) + 32, fill=CARD, stroke=FAINT)
+    drawing.rectangle(x - 26, y - 16, 274, 20 * len(methods) + 32, fill=CARD, stroke=FAINT)
     for recipe, method in methods.items():
         drawing.line(x - 16, y, x + 16, y, colour=_colour(results, recipe), width=2)
         drawing.marker(_shape(results, recipe), x, y, 3.5, _colour(results, recipe))
