@@ -105,14 +105,16 @@ class Pool(Evidence):
         tops, rows = _joint_cells([touched.rows for touched in each_touched])
         lefts, columns = _joint_cells([touched.columns for touched in each_touched])
         candidates = Candidates.of(self._solid_points(), self.label)
-        kept = np.zeros((*candidates.listed.shape, len(tops), len(lefts)), dtype=np.int64)
+        # All points of an image together are at most LARGEST_WEIGHT, so that an int32 holds them.
+        kept = np.zeros((*candidates.listed.shape, len(tops), len(lefts)), dtype=np.int32)
         gain = np.full((1, len(tops), len(lefts)), slack or 0, dtype=np.int64)
         for weight, member, touched in zip(self.weights, self.members, each_touched, strict=True):
-            solid, here = solid_labels(member.labels, member.fragile), (touched.rows[tops], touched.columns[lefts])
-            kept += weight * kept_votes(solid, candidates.listed, touched)[:, :, here[0]][..., here[1]]
+            here = touched.rows[tops], touched.columns[lefts]
+            kept += weight * _at(
+                kept_votes(solid_labels(member.labels, member.fragile), candidates.listed, touched), *here
+            )
             free = rewritable(member.fragile, touched) + (touched.n_touched() if slack is None else 0)
-            free = np.broadcast_to(free, (len(free), *touched.n_touched().shape))
-            gain = gain + weight * free[:, here[0]][:, :, here[1]]
+            gain = gain + weight * _at(free, *here)
         return candidates.elected(kept, gain, rows, columns)
 
     def margin_certified(self, patch: Patch) -> Bools:
@@ -143,6 +145,13 @@ def _joint_cells(cells: Sequence[Ints]) -> tuple[Ints, Ints]:
     """(joint cells,) a placement in each, and (placements,) the joint cell of each: one cell of every member."""
     _, first, joint = np.unique(np.stack(cells), axis=1, return_index=True, return_inverse=True)
     return first, joint.ravel()
+
+
+def _at(cells: Ints, rows: Ints, columns: Ints) -> Ints:
+    """Those rows and columns of cells; an axis that has one cell for all stays 1 long and broadcasts."""
+    for axis, index in ((-2, rows), (-1, columns)):
+        cells = cells if cells.shape[axis] == 1 else cells.take(index, axis=axis)
+    return cells
 
 
 def _checked_weights(members: Sequence[Ballots], weights: Sequence[int] | None) -> tuple[int, ...]:

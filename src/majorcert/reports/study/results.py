@@ -101,8 +101,7 @@ def _run(job: Job) -> Results:
 
 def _jobs(study: CaseStudy, recipe: Recipe) -> Iterator[Job]:
     if not recipe.alternatives:
-        yield _majority, study, recipe, recipe.defenders
-        yield _pool_and_detection, study, recipe, recipe.defenders
+        yield _ensemble, study, recipe, recipe.defenders
     for store in recipe.defenders:
         yield _defender, study, recipe, (store,)
 
@@ -132,11 +131,13 @@ def _defender(study: CaseStudy, recipe: Recipe, stores: tuple[str]) -> Results:
     return {"rows": rows, "means": _means(rows, evidence.image_size), "by_side": by_side, "masked": masked}
 
 
-def _majority(study: CaseStudy, recipe: Recipe, stores: tuple[str, ...]) -> Results:
-    """The rows of the whole ensemble by its majority, its accuracy at every size, and where it is unsafe."""
+def _ensemble(study: CaseStudy, recipe: Recipe, stores: tuple[str, ...]) -> Results:
+    """The rows of the whole ensemble, its accuracy at every size, and where it is unsafe."""
     defenders = [study.evidence(store) for store in stores]
     n, size = len(defenders[0]), defenders[0].image_size
-    rows, unsafe, reference, found = [], [], [], []
+    unsafe, reference, found = [], [], []
+    others = list(_pool_and_detection(defenders, patches_up_to(None, size)))
+    rows = [_row(study, recipe, stores, defenders, verdict) for verdict in others]
     for patch in patches_up_to(None, size):
         exact = majorcert(defenders, patch)
         correct = exact.predicted == study.truth_of(exact)
@@ -160,18 +161,16 @@ def _majority(study: CaseStudy, recipe: Recipe, stores: tuple[str, ...]) -> Resu
     }
 
 
-def _pool_and_detection(study: CaseStudy, recipe: Recipe, stores: tuple[str, ...]) -> Results:
-    """The rows of the pool of an ensemble of votes, and of detection by the majority and by the pool."""
-    defenders = [study.evidence(store) for store in stores]
-    rooms, size, verdicts = [room_of(defender) for defender in defenders], defenders[0].image_size, []
-    if all(room.detects for room in rooms):
-        verdicts += [detected(defenders, patch, "majorcert-exact") for patch in patches_up_to(None, size)]
+def _pool_and_detection(defenders: Sequence[Evidence], patches: Sequence[Patch]) -> Iterator[Verdict]:
+    """The pool of several that vote, and detection by it and by the majority, where all of them can detect."""
+    rooms = [room_of(defender) for defender in defenders]
     if len(defenders) > 1 and all(room.votes for room in rooms):
-        pool = Pool(cast(list[Ballots], defenders))
-        for patch in patches_up_to(None, size):
-            verdicts += [*alone(pool, patch), detected([pool], patch, "pool")]
-    rows = [_row(study, recipe, stores, defenders, verdict) for verdict in verdicts]
-    return {"rows": rows, "means": _means(rows, size)}
+        pool = Pool(cast(Sequence[Ballots], defenders))
+        for patch in patches:
+            yield from alone(pool, patch)
+            yield detected([pool], patch, "pool")
+    if all(room.detects for room in rooms):
+        yield from (detected(defenders, patch, "majorcert-exact") for patch in patches)
 
 
 def patches_up_to(bound: Patch | None, image_size: ImageSize) -> list[Patch]:
