@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 import torch
 from cases import draw_case, draw_coherent
@@ -25,7 +26,7 @@ from majorcert.commands.app import app
 from majorcert.core.verdict import Verdict, Witness
 from majorcert.errors import DataError, EvidenceError
 from majorcert.files.evidence import load_evidence
-from majorcert.nets.data import load
+from majorcert.nets.data import Dataset, load
 from majorcert.nets.defender import Defender, Ensemble
 from majorcert.nets.models import ModelConfig, build
 from majorcert.nets.views import in_channels
@@ -742,3 +743,69 @@ def test_images_that_were_not_voted_on_are_caught(studio: Path, tmp_path: Path) 
     )
     said = fails(verdict, evidence, tmp_path, "--images", studio / "data.npz")
     assert "image that was voted on (and 6 more): expected one of 20, from 0 on, found 20" in said
+
+
+def test_a_pool_tolerates_what_its_members_do() -> None:
+    facts: dict[str, Any] = {"strategy": "columns:1", "image_size": (4, 4), "n_classes": 3}
+    pool = mc.Pool([mc.Ballots([[0] * 4], **facts, distance=[[0.25] * 4])] * 2)
+    honest = mc.certify([pool.tolerating(0.1)], 1)
+    assert verify(honest, [pool]).differences == ()
+    assert verify(honest, [pool]).tolerances == (0.1,)
+    for verdict in (honest, mc.certify([pool], 1)):
+        forged = replace(verdict, defenders=({**verdict.defenders[0], "fragile": 0.9},))
+        assert "fragile of defender 1" in verify(forged, [pool]).differences[0].what
+
+
+def test_a_slack_without_detection_is_named() -> None:
+    evidence = ballots()[0]
+    forged = replace(mc.certify([evidence], PATCH), slack=3)
+    assert [difference.what for difference in verify(forged, [evidence], sample=1).differences] == [
+        "slack, which is of detection"
+    ]
+
+
+def test_a_verdict_of_nobody_is_refused() -> None:
+    nobody = replace(mc.certify(ballots(), PATCH), defenders=())
+    with pytest.raises(EvidenceError, match="0 evidence"):
+        verify(nobody, [])
+
+
+def test_masks_on_record_are_those_of_the_network() -> None:
+    """Another mask set has as many masks, and hides larger patches; but the network never looked under those."""
+    network = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3 * 8 * 8, 3))
+    images = torch.randint(0, 256, (6, 3, 8, 8), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    data = Dataset(images, None, ("a", "b", "c"), "noise", "test")
+    defender = mc.MaskingDefender(network, "masks:2/2", image_size=(8, 8), class_names=data.class_names)
+    honest = defender.evidence(data.images)
+    about: dict[str, Any] = {"image_size": (8, 8), "n_classes": 3, "provenance": honest.provenance}
+    forged = mc.MaskPairs(np.zeros_like(honest.labels), masks="masks:5/1", **about)
+    for evidence, found in ((honest, False), (forged, True)):
+        audit = verify(mc.certify([evidence], 2), [evidence], images=data, defenders=[defender])
+        assert any("strategy of evidence 1" in each.what for each in audit.differences) == found
+
+
+def tables(odd: float, distance: npt.ArrayLike) -> mc.MaskPairs:
+    """Of one image under four masks: the label 0, but under masks 0 and 1 and under 0 and 2 an odd one."""
+    table = np.zeros((1, 4, 4), int)
+    table[0, 0, 1:3] = table[0, 1:3, 0] = odd
+    about: dict[str, Any] = {"masks": "masks:1/2", "image_size": (4, 4), "n_classes": 3}
+    return mc.MaskPairs(table, **about, distance=np.array([distance]))
+
+
+def test_rounding_changes_a_pair_only_where_both_its_rows_are_near() -> None:
+    def n_differences(distance: list[float]) -> int:
+        check, _ = revote.check_pairs(tables(0, [0.0] * 4), [0], tables(1, distance), EXCESS, EXCESS)
+        return len(check.differences)
+
+    assert n_differences([0.0, 0.3, 0.3, 0.3]) == 1
+    assert n_differences([0.0, 0.0, 0.3, 0.3]) == 1
+    assert n_differences([0.0, 0.0, 0.0, 0.3]) == 0
+
+
+@pytest.mark.parametrize(
+    ("recorded", "anew", "found"), [(0.125, 0.1171875, 0), (0.140625, 0.1171875, 1), (2e-4, 0.0, 1)]
+)
+def test_a_distance_of_masks_may_be_one_step_larger(recorded: float, anew: float, found: int) -> None:
+    """Two distances that differ in the last bit may be rounded down to neighbouring steps."""
+    check, _ = revote.check_pairs(tables(0, [recorded] * 4), [0], tables(0, [anew] * 4), EXCESS, EXCESS)
+    assert len(check.differences) == found

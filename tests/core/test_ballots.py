@@ -145,6 +145,42 @@ def test_a_part_of_a_subclass_is_one_too() -> None:
     assert not mc.majorcert([Wary(votes, **facts)], mc.Patch(1)).certified.any()
 
 
+class Anything:
+    """Can be made to say anything, and says anything when a part is left out; no evidence by itself."""
+
+    def reach(self, patch: mc.Patch) -> mc.Reach:
+        reach = super().reach(patch)  # type: ignore[misc]
+        return replace(reach, below=np.full_like(reach.below, 3), members=np.ones_like(reach.members))
+
+    def without(self, patch: mc.Patch, slack: int = 0) -> mc.Reach:
+        left = super().without(patch, slack)  # type: ignore[misc]
+        return replace(left, below=np.full_like(left.below, 3), members=np.ones_like(left.members))
+
+
+def test_what_is_true_of_the_votes_is_not_inherited_by_other_sets() -> None:
+    """A subclass that says its own sets, in its body or by a base beside it, is not certified by the lead of votes."""
+
+    class Beside(Anything, mc.Ballots):
+        pass
+
+    class Within(mc.Ballots):
+        reach, without = mc.Ballots.reach, mc.Ballots.without
+
+    class Below(Beside):
+        pass
+
+    facts = {"strategy": "columns:1", "image_size": (1, 8), "n_classes": 3}
+    for kind in (Beside, Below):
+        wary = kind([[0] * 8], **facts)
+        assert not mc.certify([wary], 1).certified.any()
+        assert not mc.detect([wary], 1).certified.any()
+        with pytest.raises(mc.EvidenceError, match="margin"):
+            mc.drs(wary, 1)
+        with pytest.raises(mc.EvidenceError, match="paper"):
+            mc.majorcert([wary], 1, reach="paper")
+    assert mc.detect([Within([[0] * 8], **facts)], 1).certified.all()
+
+
 @pytest.mark.parametrize("number", [float, np.float32, np.float64])
 def test_the_kind_of_number_of_a_threshold_does_not_matter(number: type) -> None:
     scores = np.full((1, 4, 3), 0.7, dtype=np.float32)

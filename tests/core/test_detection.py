@@ -224,3 +224,14 @@ def test_the_result_does_not_depend_on_chunks(monkeypatch: pytest.MonkeyPatch) -
     assert whole.safe.tolist() == parts.safe.tolist()
     assert whole.alert.tolist() == parts.alert.tolist()
     assert whole.witnesses == parts.witnesses
+
+
+@pytest.mark.parametrize("slack", [2**31, 2**61, 2**62, 2**63, 10**30])
+def test_a_slack_beyond_all_points_is_refused(slack: int) -> None:
+    """2**62 votes times four classes is 0 in 64 bits, and would be certified as if there were no slack."""
+    ballots = mc.Ballots([[0, 0, 1, 0]], strategy="columns:1", image_size=(4, 4), n_classes=4)
+    assert mc.detect([ballots], 1).certified.all()
+    assert not mc.detect([ballots], 1, slack=2**31 - 1).certified.any()
+    for evidence in (ballots, mc.Pool([ballots])):
+        with pytest.raises(mc.EvidenceError, match=f"slack .*{slack}"):
+            mc.detect([evidence], 1, slack=slack)

@@ -191,3 +191,22 @@ def test_an_ablation_larger_than_the_image_is_refused(spec: str, image_size: tup
 def test_bands_as_long_as_the_side_fit() -> None:
     assert mc.Rows(8).n_ablations((8, 5)) == 8
     assert mc.Columns(5).n_ablations((8, 5)) == 5
+
+
+def test_strategies_that_differ_in_anything_touch_their_own_ablations() -> None:
+    class From(mc.Strategy):
+        """One band of rows, from a given one on."""
+
+        def __init__(self, size: int, first: int) -> None:
+            super().__init__(size)
+            object.__setattr__(self, "first", first)
+
+        def visible(self, image_size: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
+            rows = np.arange(image_size[0])
+            return ((rows >= self.first) & (rows < self.first + self.size))[None], np.ones((1, image_size[1]), bool)
+
+    top, bottom = From(1, 0), From(1, 3)
+    assert top != bottom
+    assert top == From(1, 0)
+    assert [top.touched(mc.Patch(1), (4, 4)).mask(row, 0).item() for row in range(4)] == [True, False, False, False]
+    assert [bottom.touched(mc.Patch(1), (4, 4)).mask(row, 0).item() for row in range(4)] == [False, False, False, True]

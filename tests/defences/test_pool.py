@@ -155,3 +155,22 @@ def test_large_weights_do_not_overflow() -> None:
     pool = mc.Pool(labels, weights=[half, half + 1])
     assert pool.label.tolist() == [1]
     assert pool.reach(mc.Patch(1)).has(np.array([0])).all()
+
+
+def test_a_pool_is_of_the_images_that_any_member_names() -> None:
+    def ballots(**origin: Any) -> mc.Ballots:
+        return mc.Ballots([[0, 0]], strategy="columns:1", image_size=(1, 2), n_classes=2, provenance=origin)
+
+    pool = mc.Pool([ballots(), ballots(images_sha256="a")])
+    mc.certify([pool, ballots(images_sha256="a")], 1)
+    with pytest.raises(mc.EvidenceError, match="SHA-256"):
+        mc.certify([pool, ballots(images_sha256="b")], 1)
+
+
+def test_a_pool_says_what_all_its_members_tolerate() -> None:
+    facts: dict[str, Any] = {"strategy": "columns:1", "image_size": (1, 2), "n_classes": 2}
+    ballots = mc.Ballots([[0, 0]], **facts, distance=[[0.5, 0.5]])
+    assert mc.Pool([ballots, ballots]).tolerating(0.1).provenance["fragile"] == 0.1
+    assert mc.Pool([ballots.tolerating(0.2), ballots.tolerating(0.1)]).provenance["fragile"] == 0.1
+    assert "fragile" not in mc.Pool([ballots, ballots.tolerating(0.1)]).provenance
+    assert "fragile" not in mc.Pool([ballots]).tolerating(0.1).as_recorded().provenance

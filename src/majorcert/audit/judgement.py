@@ -56,7 +56,7 @@ def _check_covered(verdict: Verdict, evidence: Sequence[Evidence]) -> None:
     if verdict.method not in METHODS:
         raise EvidenceError(f"verify does not cover the method {verdict.method!r}; it covers {', '.join(METHODS)}")
     alone = verdict.method in (*ALONE, "drs-margin")
-    if len(evidence) != len(verdict.defenders) or (alone and len(evidence) != 1):
+    if not evidence or len(evidence) != len(verdict.defenders) or (alone and len(evidence) != 1):
         raise EvidenceError(
             f"this {verdict.method} verdict is of {len(verdict.defenders)} defenders, got {len(evidence)} evidence "
             "stores; give those that it was made from, in the same order"
@@ -89,8 +89,10 @@ def _check_covered(verdict: Verdict, evidence: Sequence[Evidence]) -> None:
 def _promise(verdict: Verdict) -> Check:
     """Does the verdict promise what its method proves?"""
     proved = "detection" if verdict.method == "detection" else "recovery"
-    wrong = () if verdict.promise == proved else (Difference("promise", proved, verdict.promise),)
-    return Check("promise", 1, wrong)
+    wrong = [] if verdict.promise == proved else [Difference("promise", proved, verdict.promise)]
+    if verdict.slack and proved == "recovery":
+        wrong.append(Difference("slack, which is of detection", 0, verdict.slack))
+    return Check("promise", 1, tuple(wrong))
 
 
 def _provenance(verdict: Verdict, evidence: Sequence[Evidence]) -> Check:
@@ -101,6 +103,9 @@ def _provenance(verdict: Verdict, evidence: Sequence[Evidence]) -> Check:
         for key in sorted({*claimed, *recorded}):
             if recorded.get(key) != claimed.get(key):
                 differences.append(Difference(f"{key} of defender {place}", recorded.get(key), claimed.get(key)))
+        pooled = kind_of(origin) == "pool" and "fragile" in origin
+        if pooled and origin["fragile"] != (least := _least_tolerance(origin)):
+            differences.append(Difference(f"fragile of defender {place}, as of its members", least, origin["fragile"]))
         others = [other.provenance.get("images_sha256") for other in evidence[:place]]
         hashes = [sha256 for sha256 in others if sha256 is not None]
         if others[-1] is not None and others[-1] != hashes[0]:
@@ -114,6 +119,12 @@ def _of_votes(origin: Mapping[str, Any]) -> dict[str, Any]:
     """A record without what does not concern the votes, of a pool also those of its members."""
     plain = {key: value for key, value in origin.items() if key not in NOT_OF_VOTES}
     return plain | ({"members": [_of_votes(each) for each in plain["members"]]} if "members" in plain else {})
+
+
+def _least_tolerance(origin: Mapping[str, Any]) -> float | None:
+    """What all members of a pool tolerate, by their own records."""
+    known = [tolerance_of(each) for each in members_of(origin)]
+    return None if None in known else min(each for each in known if each is not None)
 
 
 def _images(verdict: Verdict, evidence: Sequence[Evidence]) -> Check:

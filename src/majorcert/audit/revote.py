@@ -3,6 +3,7 @@
 Networks and images come as they are; nothing here imports them.
 """
 
+import math
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -160,8 +161,9 @@ def check_votes(
 def check_pairs(evidence: Any, rows: Sequence[int], anew: Any, near: float, excess: float) -> tuple[Check, int]:
     """Compare recorded labels under pairs of masks with a new table; also how many differ by rounding alone.
 
-    That is so in a row or column of the table that has a score within `near` of a change. What nobody looked at claims
-    nothing. A recorded distance may be larger than the new one by no more than `excess` and the rounding of halves.
+    No entry is nearer to a change than the least of its row, nor than that of its column: one that rounding changed has
+    a score within `near` in both. What nobody looked at claims nothing. A recorded distance may be larger than the new
+    one by no more than `excess` and one of the steps that both are rounded down to.
     """
     differences, n_changed, n = [], 0, 0
     for place, row in enumerate(rows):
@@ -171,16 +173,21 @@ def check_pairs(evidence: Any, rows: Sequence[int], anew: Any, near: float, exce
             n += 1
             if was in (now, UNSEEN):
                 continue
-            n_changed += (rounded := min(far[i], far[j]) <= near)
+            n_changed += (rounded := max(far[i], far[j]) <= near)
             wrong += [] if rounded else [(f"the label under masks {i} and {j}", now, was)]
         for i, claimed in enumerate([] if evidence.distance is None else evidence.distance[row].tolist()):
-            if claimed > (most := far[i] * (1 + 2 * HALF_STEP) + excess + HALF_STEP):
+            if claimed > (most := far[i] + step_after(far[i]) + excess):
                 wrong.append((f"the distance of mask {i}", f"at most {most:.4g}", claimed))
         if wrong:
             what, expected, found = wrong[0]
             more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
             differences.append(Difference(what + more, expected, found, image=int(evidence.images[row])))
     return Check(f"labels of {evidence.provenance['strategy']}", n, tuple(differences)), n_changed
+
+
+def step_after(distance: float) -> float:
+    """How far the next larger distance on record is: they have three bits after the leading one, and start at 2^-14."""
+    return math.ldexp(1, math.frexp(distance)[1] - 4) if distance else 2**-14
 
 
 def check_points(evidence: Any, rows: Sequence[int], scores: Any, near: float) -> Check:

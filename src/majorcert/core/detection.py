@@ -12,6 +12,8 @@ from majorcert.errors import EvidenceError
 
 CHUNK = 256
 """Images that are looked at together; results do not depend on it."""
+MOST_SLACK = 2**31 - 1
+"""As many points as an image may have; sums with more could leave the range of integers."""
 
 
 def detect(defenders: Sequence[Evidence], patch: Patch, *, slack: int = 0) -> Verdict:
@@ -27,6 +29,8 @@ def detect(defenders: Sequence[Evidence], patch: Patch, *, slack: int = 0) -> Ve
     """
     patch, slack = as_patch(patch), whole(slack, "slack", EvidenceError, least=0)
     check_together(defenders)
+    if slack > MOST_SLACK:
+        raise EvidenceError(f"slack is a whole number of votes or points up to {MOST_SLACK}, got {slack}")
     if slack and len(defenders) > 1:
         raise EvidenceError(f"slack is for one voting defender or pool, got {len(defenders)} defenders; use slack=0")
     safe, witnesses = _left(defenders, patch, slack)

@@ -22,6 +22,8 @@ from majorcert.errors import BallotsError, EvidenceError
 
 NO_LABEL = -1
 """Fills the unused slots of a list of labels."""
+SHORT_CUTS = {"reach": ("paper_reach", "margin_certified", "certified_alone"), "without": ("stays_alone",)}
+"""Methods of evidence that are true of one way to say the sets, and of no other."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,9 +95,14 @@ class Evidence(ABC):
 
     def __init_subclass__(cls) -> None:
         """What says its own reach or `without` takes over no short cut to another one."""
-        for name, short_cut in (("reach", "certified_alone"), ("without", "stays_alone")):
-            if name in cls.__dict__ and short_cut not in cls.__dict__:
-                setattr(cls, short_cut, getattr(Evidence, short_cut))
+
+        def depth(name: str) -> int:
+            return next(depth for depth, each in enumerate(cls.__mro__) if name in each.__dict__)
+
+        for sets, short_cuts in SHORT_CUTS.items():
+            for short_cut in short_cuts:
+                if depth(sets) < depth(short_cut):
+                    setattr(cls, short_cut, getattr(Evidence, short_cut))
 
     def __len__(self) -> int:
         return len(self.images)

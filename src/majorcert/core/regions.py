@@ -70,6 +70,9 @@ class Strategy:
             pixels = whole(getattr(self, name), f"the {name} of {type(self).__name__} in pixels", StrategyError)
             object.__setattr__(self, name, pixels)
 
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and vars(self) == vars(other)  # whatever else a new strategy consists of
+
     def __str__(self) -> str:
         return f"{type(self).__name__.lower()}:{self.size}" + (f"/{self.stride}" if self.stride != 1 else "")
 

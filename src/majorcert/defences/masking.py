@@ -121,7 +121,8 @@ class MaskPairs(Evidence):
         size, n_classes = checked_size(image_size), whole(n_classes, "n_classes", BallotsError, least=2)
         n = masks.n_masks(size)
         table = _checked(np.asarray(labels), n, n_classes, f"{masks} on {size[0]}x{size[1]}")
-        described = {"kind": "mask-pairs", "masks": str(masks), "image_size": list(size), "n_classes": n_classes}
+        described: dict[str, Any] = {"kind": "mask-pairs", "strategy": str(masks), "masks": str(masks)}
+        described |= {"image_size": list(size), "n_classes": n_classes}
         given = {key: value for key, value in (provenance or {}).items() if key != "fragile"}
         filled(
             self,

@@ -55,7 +55,11 @@ class Pool(Evidence):
             raise EvidenceError(f"a pool adds up votes, so its members are ballots; got {kinds}")
         first, points = members[0], _checked_weights(members, weights)
         counts = [weight * member.counts() for weight, member in zip(points, members, strict=True)]
-        shared = {key: first.provenance[key] for key in ("images_sha256", "class_names") if key in first.provenance}
+        origins = [member.provenance for member in members]
+        known = {key: [each[key] for each in origins if key in each] for key in ("images_sha256", "class_names")}
+        shared: dict[str, Any] = {key: found[0] for key, found in known.items() if found}
+        if all("fragile" in each for each in origins):
+            shared["fragile"] = min(each["fragile"] for each in origins)
         filled(
             self,
             members=tuple(members),
@@ -67,7 +71,7 @@ class Pool(Evidence):
                 **shared,
                 "kind": "pool",
                 "weights": list(points),
-                "members": [dict(member.provenance) for member in members],
+                "members": [dict(each) for each in origins],
             },
             label=plurality(np.sum(counts, axis=0)),
         )
