@@ -252,3 +252,12 @@ def test_scores_are_their_own() -> None:
     scores = mc.Scores(points, one=9, strategy="columns:1", image_size=(1, 4))
     points[:] = 9
     assert not scores.points.any()
+
+
+def test_points_that_64_bits_cannot_compare_are_refused() -> None:
+    """With so many points, a threshold of 0.999 lifts the rival beyond 2**63, and it would seem to stand under 0."""
+    points = np.zeros((1, 4096, 1100), np.int32)
+    points[:, :, 5], points[:, :, 7] = 2**31 - 1, 2**31 - 1 - 2**24
+    scores = mc.Scores(points, one=2**31 - 1, strategy="blocks:1", image_size=(64, 64))
+    with pytest.raises(mc.EvidenceError, match="points"):
+        mc.MaskedScores(scores, mc.Patch(1), 0.999)

@@ -25,6 +25,8 @@ from majorcert.errors import EvidenceError
 
 FINEST_SHARE = 1000
 """A masking threshold is taken as the nearest fraction with a denominator up to this, so that it is exact."""
+MOST_POINTS = 2**62
+"""Points of a label, times the classes and the denominator of a threshold: more would leave the range of integers."""
 CHUNK_POINTS = 2**21
 """About how many numbers one array holds at a time; results do not depend on it."""
 
@@ -68,6 +70,9 @@ class MaskedScores(Evidence):
         share = Fraction(threshold).limit_denominator(FINEST_SHARE) if 0 <= threshold < 1 else Fraction(1)
         if share >= 1:
             raise EvidenceError(f"a masking threshold is a share of 0 or more and under 1, got {threshold}")
+        n_points = scores.points.shape[1] * int(scores.points.max(initial=0))
+        if n_points * scores.n_classes * share.denominator >= MOST_POINTS:
+            raise EvidenceError(f"up to {n_points} points a label are too many to be compared; use fewer points for a 1")
         windows = scores.strategy.touched(mask, scores.image_size)
         step = max(1, CHUNK_POINTS // (scores.n_classes * windows.n_touched().size))
         parts = (scores.points[start : start + step] for start in range(0, len(scores), step))
