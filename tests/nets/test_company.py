@@ -108,6 +108,16 @@ def _brightest(views: Tensor) -> Tensor:
     return means + 1e-4 * (means[:, :3].amax() > 0.999).float()
 
 
+def _grouped(n: int) -> Callable[[Tensor], Tensor]:
+    """As networks of videos do: so many neighbours in the batch are frames of one film."""
+
+    def network(views: Tensor) -> Tensor:
+        frames = views.mean(dim=(2, 3)).view(-1, n, views.shape[1])
+        return (frames + frames.mean(dim=1, keepdim=True)).flatten(0, 1)
+
+    return network
+
+
 def _sorted(views: Tensor) -> Tensor:
     means = views.mean(dim=(2, 3))
     return means + torch.arange(len(views))[:, None] * 1e-5
@@ -120,8 +130,10 @@ def _sorted(views: Tensor) -> Tensor:
         lambda views: F.dropout(views, 0.5, training=True).mean(dim=(2, 3)),
         _centred,
         _brightest,
+        *(_grouped(n) for n in (2, 4, 8, 16)),
+        lambda views: views.mean(dim=(2, 3)) + views[:1].mean(),
     ],
-    ids=["functional norm", "functional dropout", "a little", "of white mates"],
+    ids=["functional norm", "functional dropout", "a little", "of white mates", "2", "4", "8", "16", "the first"],
 )
 def test_functions_that_look_at_the_batch_are_refused(network: Any) -> None:
     with pytest.raises(ModelError, match="changes with the other views of the batch"):

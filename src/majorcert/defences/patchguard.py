@@ -72,7 +72,7 @@ class MaskedScores(Evidence):
             raise EvidenceError(f"a masking threshold is a share of 0 or more and under 1, got {threshold}")
         n_points = scores.points.shape[1] * int(scores.points.max(initial=0))
         if n_points * scores.n_classes * share.denominator >= MOST_POINTS:
-            raise EvidenceError(f"up to {n_points} points a label are too many to be compared; use fewer points for a 1")
+            raise EvidenceError(f"up to {n_points} points a label are too many to compare; use fewer points for a 1")
         windows = scores.strategy.touched(mask, scores.image_size)
         step = max(1, CHUNK_POINTS // (scores.n_classes * windows.n_touched().size))
         parts = (scores.points[start : start + step] for start in range(0, len(scores), step))
