@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import product
 from os import PathLike
 from typing import Any
 
@@ -17,6 +18,8 @@ from majorcert.core.threat import ImageSize
 from majorcert.errors import BallotsError
 
 LARGEST_POINTS = 2**31 - 1
+CHUNK_VOTES = 2**19
+"""About how many votes are looked at together; results do not depend on it."""
 
 Points = npt.NDArray[np.integer]
 
@@ -87,14 +90,15 @@ class Scores:
         """One point for every label that an ablation votes for: the evidence that PatchGuard's released code masks."""
         if ballots.fragile is not None:
             raise BallotsError("masking knows no fragile ballots; give the ballots as recorded, without a tolerance")
-        n_images, n_ablations, n_votes = ballots.labels.shape
-        # One column more than there are labels: ABSTAIN, as the index -1, falls there.
-        points = np.zeros((n_images * n_ablations, ballots.n_classes + 1), dtype=np.uint8)
-        for slot in range(n_votes):
-            points[np.arange(len(points)), ballots.labels[:, :, slot].ravel()] = 1
-        points = points[:, :-1].reshape(n_images, n_ablations, ballots.n_classes)
+        (n_images, n_ablations, n_votes), n_classes = ballots.labels.shape, ballots.n_classes
+        # Label by label in memory, as windows are summed. ABSTAIN, -1, is no label.
+        voted, every = np.zeros((n_images, n_classes, n_ablations), dtype=bool), np.arange(n_classes)[:, None]
+        step = max(1, CHUNK_VOTES // max(1, n_classes * n_ablations))
+        for start, slot in product(range(0, n_images, step), range(n_votes)):
+            some = ballots.labels[start : start + step, None, :, slot]
+            voted[start : start + step] |= some == every.astype(some.dtype)
         return cls(
-            points,
+            voted.view(np.uint8).transpose(0, 2, 1),
             one=1,
             strategy=ballots.strategy,
             image_size=ballots.image_size,
