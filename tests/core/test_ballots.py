@@ -181,6 +181,28 @@ def test_what_is_true_of_the_votes_is_not_inherited_by_other_sets() -> None:
     assert mc.detect([Within([[0] * 8], **facts)], 1).certified.all()
 
 
+def test_sets_that_leave_out_placements_are_refused() -> None:
+    """One cell at one placement would be spread over all of them."""
+
+    class Corner(mc.Ballots):
+        """Speaks of the first placement alone."""
+
+        def reach(self, patch: mc.Patch) -> mc.Reach:
+            return self._first(super().reach(patch))
+
+        def without(self, patch: mc.Patch, slack: int = 0) -> mc.Reach:
+            return self._first(super().without(patch, slack))
+
+        def _first(self, sets: mc.Reach) -> mc.Reach:
+            first = np.zeros(1, dtype=int)
+            return mc.Reach(sets.listed, sets.members[:, :, :1, :1], sets.below[:, :1, :1], first, first)
+
+    corner = Corner([[0, 0, 0, 1, 1]], strategy="columns:1", image_size=(1, 5), n_classes=3)
+    for judged in (mc.certify, mc.detect):
+        with pytest.raises(mc.EvidenceError, match="1x5 placements"):
+            judged([corner], 1)
+
+
 @pytest.mark.parametrize("number", [float, np.float32, np.float64])
 def test_the_kind_of_number_of_a_threshold_does_not_matter(number: type) -> None:
     scores = np.full((1, 4, 3), 0.7, dtype=np.float32)

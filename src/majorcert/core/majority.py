@@ -80,7 +80,8 @@ def survey(defenders: Sequence[Evidence], sets: Sets, patch: Patch, doubtful: Bo
     step = max(1, CHUNK_BYTES // (4 * n_rows * n_columns * min(defenders[0].n_classes, 64)))
     for start in range(0, np.count_nonzero(doubtful), step):
         images = np.flatnonzero(doubtful)[start : start + step]
-        contest = Contest.of([defender[images] for defender in defenders], sets)
+        some = [defender[images] for defender in defenders]
+        contest = Contest.of(some, lambda each: sets(each).everywhere(patch, each.image_size))
         safe[images] = contest.safe()
         for image, witness in zip(images, contest.witnesses(safe[images]), strict=True):
             witnesses[image] = witness

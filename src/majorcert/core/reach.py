@@ -64,6 +64,14 @@ class Reach:
         n_listed_below = ((listed < self.below[:, None]) & (listed != NO_LABEL)).sum(axis=1)
         return self.has(label) & (self.members.sum(axis=1) + self.below - n_listed_below == 1)
 
+    def everywhere(self, patch: Patch, image_size: ImageSize) -> "Reach":
+        """The same, once it is known to speak of every placement of the patch."""
+        n_rows, n_columns = patch.n_placements(image_size)
+        if (len(self.rows), len(self.columns)) != (n_rows, n_columns):
+            found = f"{len(self.rows)}x{len(self.columns)}"
+            raise EvidenceError(f"a {patch} patch has {n_rows}x{n_columns} placements, these sets are of {found}")
+        return self
+
     def at(self, images: Ints, top: Ints, left: Ints) -> "Reach":
         """The sets of some images, each at one placement of its own: one cell for each image."""
         row, column = self.rows[top], self.columns[left]
@@ -129,7 +137,7 @@ class Evidence(ABC):
 
     def certified_alone(self, patch: Patch) -> Bools:
         """(images,) is the label alone in reach, at every placement? Of votes, by their margin, as Theorem 1 has it."""
-        return np.asarray(self.reach(patch).only(self.label).all(axis=(1, 2)))
+        return np.asarray(self.reach(patch).everywhere(patch, self.image_size).only(self.label).all(axis=(1, 2)))
 
     def abstained(self) -> Bools:
         """(images,) did nothing speak for any label? The label is then 0, by the tie rule alone."""
