@@ -9,6 +9,7 @@ import pytest
 import zarr
 
 import majorcert as mc
+from majorcert.audit.judgement import judged_anew
 from majorcert.defences.patchguard import patchguard
 from majorcert.defences.scores import Scores
 from majorcert.files.evidence import save_evidence
@@ -412,6 +413,22 @@ def test_the_literal_oracle_agrees_on_a_hundred_committed_images(side: int) -> N
             judged = oracle.majorcert([literal(ballots, i) for ballots in defenders], (side, side))
             assert (verdict.predicted[i], verdict.certified[i]) == (judged.predicted, judged.certified)
             assert {place: bool(verdict.safe[i][place]) for place in judged.safe} == judged.safe
+
+
+@needs_results
+def test_the_audit_agrees_on_committed_alternatives() -> None:
+    study = CaseStudy.read(COMMITTED)
+    stores = [store for recipe in study.recipes if recipe.alternatives for store in recipe.defenders]
+    assert stores
+    for store in stores:
+        pairs = study.evidence(store)
+        doubtful = np.flatnonzero(~mc.majorcert([pairs], 2).certified)
+        images = np.sort(np.random.default_rng(2).choice(doubtful, 8, replace=False))
+        some = pairs[np.append(images, np.setdiff1d(np.arange(20), images))]
+        for verdict in (mc.majorcert([some], 2), mc.detect([some], 2)):
+            assert 0 < verdict.certified.sum() < len(some)
+            checks = judged_anew(verdict, [some], range(len(some)))
+            assert [each.what for check in checks for each in check.differences] == []
 
 
 def literal(ballots: mc.Ballots, image: int) -> oracle.Defender:
