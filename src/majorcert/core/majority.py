@@ -122,6 +122,8 @@ class Contest:
             loses = standing(said, rival.astype(counter)[:, None, None], self.n_classes) > firm
             contested = (rival != self.clean) & (rival != NO_LABEL)
             safe &= ~(loses & contested[:, None, None])
+            if not safe.any():
+                break
         return safe
 
     def witnesses(self, safe: Bools) -> list[Witness | None]:

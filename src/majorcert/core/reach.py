@@ -93,11 +93,9 @@ class Evidence(ABC):
     n_classes: int
     image_size: ImageSize
     images: Ints  # (images,) the place of each image in its data set; defenders of one ensemble must agree on it
-    provenance: Mapping[str, Any]
-    """where the evidence comes from, as plain JSON; `images_sha256`, when there, names the images"""
+    provenance: Mapping[str, Any]  # where it comes from, as plain JSON; `images_sha256` names the images
     label: Ints  # (images,) what the defender says of the clean image; it is in reach at every placement
-    distance: npt.NDArray[Any] | None = None
-    """how far every score may move before what was recorded can change, if that is known"""
+    distance: npt.NDArray[Any] | None = None  # how far every score may move before this can change, if known
     fragile: Bools | None = None
     """what may change within the tolerance, and so counts as touched everywhere; only `tolerating` marks any"""
 

@@ -169,13 +169,20 @@ class MaskPairs(Evidence):
 
     def reach(self, patch: Patch) -> Reach:
         """The label alone where a covering mask proves it; every label elsewhere, also where no mask covers."""
-        proved = self.unanimous() if self.fragile is None else self.unanimous() & ~self.fragile
+        proved = self._proved(patch)
+        below, members = np.where(proved, 0, self.n_classes), np.ones((len(self), 1, *proved.shape[1:]), dtype=bool)
+        return Reach(self.label[:, None], members, below, np.arange(proved.shape[1]), np.arange(proved.shape[2]))
+
+    def certified_alone(self, patch: Patch) -> Bools:
+        """(images,) does a covering mask prove the label at every placement?"""
+        return np.asarray(self._proved(patch).all(axis=(1, 2)))
+
+    def _proved(self, patch: Patch) -> Bools:
+        """(images, placement rows, placement columns): does some mask that covers the patch there prove the label?"""
+        rows = self.agreed if self.fragile is None else self.agreed & ~self.fragile
         covering = self.masks.covering(patch, self.image_size)
-        n_rows, n_columns, n_masks = covering.shape
-        safe = proved.astype(np.float32) @ covering.reshape(-1, n_masks).T.astype(np.float32) > 0
-        below = np.where(safe, 0, self.n_classes).reshape(-1, n_rows, n_columns)
-        members = np.ones((len(self), 1, n_rows, n_columns), dtype=bool)
-        return Reach(self.label[:, None], members, below, np.arange(n_rows), np.arange(n_columns))
+        flat = covering.reshape(-1, covering.shape[2]).T.astype(np.float32)
+        return (rows.astype(np.float32) @ flat > 0).reshape(-1, *covering.shape[:2])
 
     def without(self, patch: Patch, slack: int = 0) -> Reach:
         """The label under the first mask that covers the patch; every label where none does or its row is fragile."""
