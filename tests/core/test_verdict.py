@@ -284,3 +284,12 @@ def test_a_verdict_of_detection_keeps_its_promise_and_its_alerts(tmp_path: Path)
         (tmp_path / "v.jsonl").write_text(text.replace(*change, 1))
         with pytest.raises(mc.StoreError, match="damaged"):
             mc.Verdict.load(tmp_path / "v.jsonl")
+
+
+def test_defenders_with_different_class_names_are_no_ensemble() -> None:
+    """Both vote 0, and mean another class: without the check the first one's name would be certified."""
+    cats, dogs = (other(n=3, provenance={"class_names": names}) for names in (["cat", "dog"] * 2, ["dog", "cat"] * 2))
+    for judge in (lambda both: mc.majorcert(both, 1), lambda both: mc.detect(both, 1), mc.largest_patch, mc.Pool):
+        with pytest.raises(mc.EvidenceError, match="defenders 1 and 2 have different class names"):
+            judge([cats, dogs])
+        judge([cats, other(n=3), cats])
