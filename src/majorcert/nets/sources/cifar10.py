@@ -2,6 +2,7 @@
 
 import hashlib
 import pickletools
+import shutil
 import tarfile
 import urllib.error
 import urllib.request
@@ -128,3 +129,4 @@ def _download(data_dir: Path, progress: Progress | None) -> None:
         raise _absent(data_dir, f"and it could not be downloaded ({getattr(error, 'reason', error)})") from None
     finally:
         archive.unlink(missing_ok=True)
+        shutil.rmtree(unpacked, ignore_errors=True)
