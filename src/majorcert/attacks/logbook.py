@@ -34,8 +34,8 @@ class Logbook:
     def add(self, rows: list[Row], seconds: float) -> None:
         """Write the file anew with more rows."""
         self.rows = [*self.rows, *rows]
-        self.seconds += seconds
-        header = {"format": FORMAT, "version": 1, "about": self.about, "seconds": round(self.seconds, 3)}
+        self.seconds = round(self.seconds + seconds, 3)
+        header = {"format": FORMAT, "version": 1, "about": self.about, "seconds": self.seconds}
         with replacing(self.path) as beside, beside.open("w", encoding="utf-8") as file:
             for line in (header, *self.rows):
                 file.write(json.dumps(line, separators=(",", ":")) + "\n")
