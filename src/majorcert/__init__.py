@@ -13,6 +13,7 @@ from majorcert.core.reach import Evidence, Reach
 from majorcert.core.regions import Blocks, Columns, Rows, Strategy, strategy
 from majorcert.core.threat import Patch
 from majorcert.core.verdict import Verdict, Witness
+from majorcert.defences.fields import Fields
 from majorcert.defences.masking import MaskPairs, Masks
 from majorcert.defences.patchguard import MaskedScores, patchguard
 from majorcert.defences.pool import Pool
@@ -63,6 +64,7 @@ __all__ = [
     "Ensemble",
     "Evidence",
     "EvidenceError",
+    "Fields",
     "MajorcertError",
     "MaskPairs",
     "MaskedScores",

@@ -31,6 +31,8 @@ def placements(patch: Size, image_size: Size) -> list[Placement]:
 @lru_cache(maxsize=64)
 def regions(spec: str, image_size: Size) -> list[Pixels]:
     """The pixels that each ablation of "rows:4", "blocks:12" or "columns:19/5" shows, in the order of the ballots."""
+    if spec.startswith("fields:"):
+        return fields(spec, image_size)
     match = re.fullmatch(r"(rows|columns|blocks):(\d+)(?:/(\d+))?", spec)
     if match is None:
         raise EvidenceError(f"cannot read {spec!r} as a strategy; expected one such as 'columns:19/5'")
@@ -44,6 +46,23 @@ def regions(spec: str, image_size: Size) -> list[Pixels]:
         for rows in (all_rows if kind == "columns" else bands_of_rows)
         for columns in (all_columns if kind == "rows" else bands_of_columns)
     ]
+
+
+def fields(spec: str, image_size: Size) -> list[Pixels]:
+    """The pixels that each cell of a map sees, row by row: "fields:11/2", "fields:32x5" (height x width / stride).
+
+    The fields lie around every stride-th pixel, an even one with its extra pixel after that, and end at the border. One
+    that is as long as the image sees all of that side, and is the only one there.
+    """
+    match = re.fullmatch(r"fields:(\d+)(?:x(\d+))?(?:/(\d+))?", spec)
+    if match is None:
+        raise EvidenceError(f"cannot read {spec!r} as fields; expected such as 'fields:11/2' or 'fields:32x5'")
+    runs = []
+    for length, side in zip((int(match[1]), int(match[2] or match[1])), image_size, strict=True):
+        before, after = (length - 1) // 2, length // 2
+        each = [range(max(at - before, 0), min(at + after, side - 1) + 1) for at in range(0, side, int(match[3] or 1))]
+        runs.append([range(side)] if length >= side else each)
+    return [frozenset((row, column) for row in rows for column in columns) for rows in runs[0] for columns in runs[1]]
 
 
 @lru_cache(maxsize=64)

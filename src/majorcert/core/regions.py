@@ -8,7 +8,7 @@ iff it shares a row with it and a column with it, so two small matrices say ever
 import re
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -64,6 +64,9 @@ class Strategy:
 
     size: int
     stride: int = 1
+    further: ClassVar[
+        dict[str, Any]
+    ] = {}  # what reads the specs of strategies that stand elsewhere, by their first word
 
     def __post_init__(self) -> None:
         for name in ("size", "stride"):
@@ -124,6 +127,8 @@ class Blocks(Strategy):
 
 def strategy(spec: str) -> Strategy:
     """Read a strategy from its spec: "rows:4", "columns:4", "blocks:12", "columns:19/5" (size/stride)."""
+    if (read := Strategy.further.get(str(spec).strip().partition(":")[0])) is not None:
+        return read(str(spec).strip())  # type: ignore[no-any-return]
     match = re.fullmatch(r"(rows|columns|blocks):([0-9]{1,6})(?:/([0-9]{1,6}))?", str(spec).strip())
     if match is None:
         raise StrategyError(f"cannot read {spec!r} as a strategy; write for example 'rows:4' or 'columns:19/5'")
@@ -142,8 +147,7 @@ def _touched(strategy: Strategy, patch: Patch, image_size: ImageSize) -> Touched
 
 def _share_a_pixel(visible: Bools, patch_length: int, n_positions: int) -> Bools:
     """(positions, starts): does the patch at this position cover a pixel that this run shows?"""
-    painted = [visible[:, position : position + patch_length] for position in range(n_positions)]
-    return np.stack([shown.any(axis=1) for shown in painted])
+    return np.stack([visible[:, first : first + patch_length].any(axis=1) for first in range(n_positions)])
 
 
 def _distinct_rows(matrix: Bools) -> tuple[Bools, Ints]:
