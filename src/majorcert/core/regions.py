@@ -64,9 +64,7 @@ class Strategy:
 
     size: int
     stride: int = 1
-    further: ClassVar[
-        dict[str, Any]
-    ] = {}  # what reads the specs of strategies that stand elsewhere, by their first word
+    further: ClassVar[dict[str, Any]] = {}  # what reads the specs of those that stand elsewhere, by their first word
 
     def __post_init__(self) -> None:
         for name in ("size", "stride"):
@@ -128,7 +126,7 @@ class Blocks(Strategy):
 def strategy(spec: str) -> Strategy:
     """Read a strategy from its spec: "rows:4", "columns:4", "blocks:12", "columns:19/5" (size/stride)."""
     if (read := Strategy.further.get(str(spec).strip().partition(":")[0])) is not None:
-        return read(str(spec).strip())  # type: ignore[no-any-return]
+        return read(str(spec).strip())
     match = re.fullmatch(r"(rows|columns|blocks):([0-9]{1,6})(?:/([0-9]{1,6}))?", str(spec).strip())
     if match is None:
         raise StrategyError(f"cannot read {spec!r} as a strategy; write for example 'rows:4' or 'columns:19/5'")
