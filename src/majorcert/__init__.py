@@ -28,6 +28,7 @@ from majorcert.errors import (
     StoreError,
     StrategyError,
 )
+from majorcert.files.photo import Resizing, patch_from_photo, patch_on_photo
 from majorcert.reports.score import Score, Summary, score, summary
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ __all__ = [
     "PatchError",
     "Pool",
     "Reach",
+    "Resizing",
     "Rows",
     "Score",
     "Scores",
@@ -91,6 +93,8 @@ __all__ = [
     "largest_patch",
     "load_evidence",
     "majorcert",
+    "patch_from_photo",
+    "patch_on_photo",
     "patchguard",
     "report",
     "score",

@@ -21,7 +21,7 @@ from majorcert.attacks.logbook import write_png
 from majorcert.attacks.paint import paste
 from majorcert.commands.app import app
 from majorcert.nets.data import load
-from majorcert.nets.sources.folder import read_image
+from majorcert.nets.sources.decode import read_image
 from majorcert.nets.undefended import load_undefended
 
 torch.set_num_threads(1)

@@ -16,7 +16,7 @@ from PIL import Image
 from majorcert.errors import DataError
 from majorcert.nets.data import Dataset, load
 from majorcert.nets.sources import cifar10
-from majorcert.nets.sources.folder import read_image
+from majorcert.nets.sources.decode import read_image
 from majorcert.nets.sources.order import shuffled
 
 N = 20
@@ -217,7 +217,7 @@ def test_a_decompression_bomb_is_refused_before_it_is_decoded(tmp_path: Path) ->
     ("content", "message"),
     [
         (b"", "it is empty"),
-        (b"not an image", "it is neither a PNG nor a JPEG file"),
+        (b"not an image", "it is no image of a kind that is read, PNG, JPEG, WebP"),
         (b"\x89PNG\r\n\x1a\n and no more", "it is damaged or not such an image"),
         (b"\xff\xd8\xff and no more", "it is damaged or not such an image"),
         (None, "No such file or directory"),

@@ -26,7 +26,7 @@ from majorcert.nets.defender import Ensemble
 from majorcert.nets.ensemble_file import write_members
 from majorcert.nets.models import ModelConfig, build
 from majorcert.nets.sources import cifar10
-from majorcert.nets.sources.folder import read_image
+from majorcert.nets.sources.decode import read_image
 from majorcert.reports.artifact import describe
 from majorcert.reports.study import CaseStudy
 from majorcert.reports.study.figures import draw

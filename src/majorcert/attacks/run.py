@@ -28,7 +28,7 @@ from majorcert.errors import DataError, StoreError
 from majorcert.nets.data import Dataset
 from majorcert.nets.defender import Ensemble
 from majorcert.nets.masking import MaskingDefender
-from majorcert.nets.sources.folder import read_image
+from majorcert.nets.sources.decode import read_image
 from majorcert.nets.voter import Precision
 
 CANDIDATE_PIXELS = {"cuda": 2**23, "cpu": 2**16}

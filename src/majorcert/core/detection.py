@@ -27,8 +27,8 @@ def detect(defenders: Sequence[Evidence], patch: Patch, *, slack: int = 0) -> Ve
         slack: votes (of a pool: points) by which another label must lead, without the patch, for an alert; only for one
             voting defender or pool. Fewer alerts on clean images, and fewer images certified.
     """
-    patch, slack = as_patch(patch), whole(slack, "slack", EvidenceError, least=0)
     check_together(defenders)
+    patch, slack = as_patch(patch, defenders[0].image_size), whole(slack, "slack", EvidenceError, least=0)
     if slack > MOST_SLACK:
         raise EvidenceError(f"slack is a whole number of votes or points up to {MOST_SLACK}, got {slack}")
     if slack and len(defenders) > 1:

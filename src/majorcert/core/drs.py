@@ -21,7 +21,7 @@ def drs(ballots: Evidence, patch: Patch, *, bound: DrsBound = "margin") -> Verdi
     winner and give them all to one rival, and every rival is checked. "margin" assumes at once, for every rival, the
     most ablations that any placement touches; "local" looks at each placement, and is never weaker.
     """
-    patch = as_patch(patch)
+    patch = as_patch(patch, ballots.image_size)
     if bound not in get_args(DrsBound):
         raise EvidenceError(f"bound is 'margin' or 'local', got {bound!r}")
     if bound == "local":  # Theorem 2 for an ensemble of one: its reach is its label alone, at every placement

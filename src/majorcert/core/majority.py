@@ -29,11 +29,11 @@ def majorcert(defenders: Sequence[Evidence], patch: Patch, *, reach: ReachKind =
 
     Args:
         defenders: evidence of any kinds, of the same images; one alone is an ensemble too.
-        patch: the attacker's rectangle: `Patch(5)`, 5, (3, 7) or "3x7".
+        patch: the attacker's rectangle: `Patch(5)`, 5, (3, 7), "3x7" or "2%".
         reach: "exact" takes for ballots the smallest true reach, "paper" the larger one of the paper's Definition 1.
     """
-    patch = as_patch(patch)
     check_together(defenders)
+    patch = as_patch(patch, defenders[0].image_size)
     if reach not in get_args(ReachKind):
         raise EvidenceError(f"reach is 'exact' or 'paper', got {reach!r}")
     firm = most_certified_alone(defenders, patch, clean_label(defenders))

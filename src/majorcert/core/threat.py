@@ -1,8 +1,10 @@
 """The attacker: one rectangle of pixels, anywhere in the image, repainted at will."""
 
+import math
 import operator
 import re
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -46,10 +48,13 @@ class Patch:
         return height - self.height + 1, width - self.width + 1
 
 
-def as_patch(given: Any) -> Patch:
-    """The patch that `Patch(5)`, 5, (3, 7) or "3x7" means."""
+def as_patch(given: Any, image_size: ImageSize | None = None) -> Patch:
+    """The patch that `Patch(5)`, 5, (3, 7) or "3x7" means; of an image of known size also "2%"."""
     if isinstance(given, Patch):
         return given
+    share = re.fullmatch(r" *([0-9]{1,2}(?:\.[0-9]{1,6})?) ?% *", given) if isinstance(given, str) else None
+    if share and image_size and float(share[1]):  # the smallest square whose area is at least so much
+        return Patch(math.isqrt(math.ceil(Fraction(share[1]) * image_size[0] * image_size[1] / 100) - 1) + 1)
     if isinstance(given, str):
         return Patch.parse(given)
     return Patch(*given) if isinstance(given, tuple | list) and len(given) == 2 else Patch(given)

@@ -2,22 +2,15 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from majorcert.core.threat import ImageSize
 from majorcert.errors import DataError
-from majorcert.files.untrusted import check_room, plain_size, reason
+from majorcert.files.untrusted import check_room
+from majorcert.nets.sources.decode import ENDINGS, read_image
 from majorcert.nets.sources.part import Part
-
-if TYPE_CHECKING:
-    from PIL import ImageFile
-
-ENDINGS = (".png", ".jpg", ".jpeg")
-MAX_PIXELS = 64_000_000
-"""A file that claims more pixels than this is refused before it is decoded."""
 
 
 def read(
@@ -52,66 +45,6 @@ def read(
         class_names=class_names,
         skipped=tuple(str(error) for error in bad),
     )
-
-
-def read_image(path: Path, image_size: ImageSize | None = None, channels: int | None = None) -> npt.NDArray[np.uint8]:
-    """(channels, height, width): one PNG or JPEG of any size and mode, upright, on white where it is transparent."""
-    return read_photo(path, image_size, channels)[0]
-
-
-def read_photo(
-    path: Path, image_size: ImageSize | None = None, channels: int | None = None
-) -> tuple[npt.NDArray[np.uint8], ImageSize]:
-    """The same, and the (height, width) that the upright photo had before it was brought to `image_size`."""
-    try:
-        from PIL import Image, ImageOps
-    except ImportError as error:
-        raise DataError(f"image files are read with Pillow ({error}); install majorcert[nets]") from None
-    try:
-        with _opened(path) as file:
-            if file.width * file.height > MAX_PIXELS:
-                raise DataError(f"{path} claims {file.width}x{file.height} pixels, over the limit of {MAX_PIXELS}")
-            image = ImageOps.exif_transpose(file)
-            if image.mode.startswith("I"):  # 16 bits of grey; a plain conversion would clip them
-                image = Image.fromarray((np.asarray(image).clip(0, 65535) // 257).astype(np.uint8))
-            grey = image.mode in ("1", "L", "LA") if channels is None else channels == 1
-            if image.has_transparency_data:
-                coloured = image.convert("RGBA")
-                image = Image.alpha_composite(Image.new("RGBA", coloured.size, "white"), coloured)
-            image = image.convert("L" if grey else "RGB")
-            photo_size = image.height, image.width
-            if image_size is not None and image.size != image_size[::-1]:
-                image = image.resize(image_size[::-1], Image.Resampling.BILINEAR)
-            pixels = np.asarray(image, dtype=np.uint8)
-    except DataError:
-        raise
-    except OSError as error:
-        raise DataError(f"cannot read the image {path}: {error.strerror or _damaged(error)}") from None
-    except Exception as error:  # decoders raise errors of many kinds on damaged files
-        raise DataError(f"cannot read the image {path}: {_damaged(error)}") from None
-    return (pixels[None] if grey else np.ascontiguousarray(pixels.transpose(2, 0, 1))), photo_size
-
-
-def _opened(path: Path) -> "ImageFile.ImageFile":
-    """The image, its header read; not by `Image.open`, which warns beside its own limit of pixels."""
-    from PIL.JpegImagePlugin import JpegImageFile
-    from PIL.PngImagePlugin import PngImageFile
-
-    if path.is_dir():
-        raise DataError(f"cannot read the image {path}: it is a folder")
-    if not plain_size(path):
-        raise DataError(f"cannot read the image {path}: it is empty")
-    with path.open("rb") as file:
-        start = file.read(8)
-    if start == b"\x89PNG\r\n\x1a\n":
-        return PngImageFile(path)
-    if start.startswith(b"\xff\xd8\xff"):
-        return JpegImageFile(path)
-    raise DataError(f"cannot read the image {path}: it is neither a PNG nor a JPEG file")
-
-
-def _damaged(error: Exception) -> str:
-    return f"it is damaged or not such an image ({reason(error)})"
 
 
 def _class_names(place: Path) -> tuple[str, ...]:
