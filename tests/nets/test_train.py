@@ -592,7 +592,9 @@ def test_recipes_fit_their_data() -> None:
             assert config.model.in_channels == in_channels(config.view, channels)
             assert json.loads(json.dumps(config.to_json()))["strategy"] == spec
     assert not RECIPES["digits"](Columns(2)).augment.flip
-    with pytest.raises(ModelError, match="no recipe 'worst'; use one of best, digits, masking, masking-best, paper"):
+    with pytest.raises(
+        ModelError, match="no recipe 'worst'; use one of best, digits, masking, masking-best, masking-small, paper"
+    ):
         recipe("worst", "rows:4", 3, 10)
     with pytest.raises(ModelError, match="no recipe 'worst'"):
         strategies_of("worst")
@@ -632,8 +634,23 @@ def test_jitter_and_mixing_stay_in_range() -> None:
     changed = jittered(images, Augment(jitter=0.5), uniform(10))
     assert not torch.equal(changed, images)
     assert 0 <= changed.min() <= changed.max() <= 1
-    share = torch.full((10,), 0.25)
-    torch.testing.assert_close(mixed(images, share)[3], 0.75 * images[3] + 0.25 * images[2])
+    blended, share = mixed(images, Augment(mixup=0.4), uniform(10))
+    assert 0 < share[3] < 0.4
+    torch.testing.assert_close(blended[3], (1 - share[3]) * images[3] + share[3] * images[2])
+
+
+def test_cutmix_shows_a_square_of_the_neighbour_in_so_many_images() -> None:
+    images = torch.arange(1.0, 401).view(400, 1, 1, 1).expand(400, 1, 8, 10)
+    changed, share = mixed(images, Augment(cutmix=0.5), uniform(400))
+    from_other, sides = changed != images, set()
+    assert torch.equal(changed[from_other], images.roll(1, dims=0)[from_other])
+    for k in range(400):
+        assert float(from_other[k].sum()) == pytest.approx(80 * float(share[k]))
+        rows, columns = (from_other[k, 0].any(dim=axis) for axis in (1, 0))
+        assert int(from_other[k].sum()) == int(rows.sum()) ** 2 == int(columns.sum()) ** 2
+        sides.add(int(rows.sum()))
+    assert sides == {0, 2, 3, 4, 5}
+    assert 170 < int((share > 0).sum()) < 230
 
 
 @pytest.mark.parametrize(
@@ -642,6 +659,8 @@ def test_jitter_and_mixing_stay_in_range() -> None:
         ({"fill": "wrap"}, "'reflect' or 'zero', got 'wrap'"),
         ({"mixup": 0.9}, "mixup 0 to 0.5"),
         ({"shift": -1}, "0 or more"),
+        ({"cutmix": 1.5}, "cutmix is from 0 to 1"),
+        ({"cutmix": 0.5, "mixup": 0.2}, "0 where there is mixup"),
     ],
 )
 def test_senseless_augmentations_are_refused(change: dict[str, object], message: str) -> None:

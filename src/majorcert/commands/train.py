@@ -20,7 +20,7 @@ def train(
     ] = None,
     recipe: Annotated[
         str | None,
-        typer.Option(help="best, small, paper, digits, masking, masking-best or undefended; by default what suits."),
+        typer.Option(help="best, small, paper, digits, masking[-best, -small] or undefended; by default what suits."),
     ] = None,
     split: Annotated[str, typer.Option(help="'train' leaves a fifth for 'val'; 'trainval' takes all.")] = "train",
     epochs: Annotated[int | None, typer.Option(help="Passes over the images.")] = None,
@@ -29,6 +29,8 @@ def train(
     view: Annotated[str | None, typer.Option(help="'crop' or 'canvas'.")] = None,
     width: Annotated[int | None, typer.Option(help="Channels of the network's first stage.")] = None,
     model: Annotated[str | None, typer.Option(help="'resnet', 'small' or 'timm:<name>'.")] = None,
+    boxes: Annotated[str | None, typer.Option(help="Sides of what hides images under masks: 7,9,11.")] = None,
+    cutmix: Annotated[float | None, typer.Option(help="Share of the images with a square of another one.")] = None,
     threshold: Annotated[float | None, typer.Option(help="A score at or over it is a vote.")] = None,
     seed: Annotated[int, typer.Option(help="Of the weights, the order and the ablations.")] = 0,
     size: Annotated[str | None, typer.Option(help="Resize the images of a folder, '32' or '48x64'.")] = None,
@@ -59,6 +61,7 @@ def train(
     if split == "test":
         remark("these are the test images: what the networks reach on them afterwards will say nothing")
     given: dict[str, Any] = {"epochs": epochs, "batch_size": batch_size, "lr": lr, "threshold": threshold, "seed": seed}
+    given |= {"boxes": boxes, "cutmix": cutmix}
     kind: dict[str, Any] = {"strategies": strategy, "recipe": recipe, "view": view, "width": width, "model": model}
     how: dict[str, Any] = {"device": device, "compiled": compiled, "checkpoint_every": checkpoint_every}
     with bar("training") as shown:

@@ -4,14 +4,15 @@ All randomness comes in as one table of uniform numbers per batch, drawn by the 
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
+from majorcert.core.threat import ImageSize
 from majorcert.errors import DataError
 
-N_RANDOM = 7
+N_RANDOM = 11
 """How many uniform numbers each image of a batch takes."""
 
 GREY = 128
@@ -33,12 +34,42 @@ class Augment:
     """Contrast and brightness change by up to this factor."""
     mixup: float = 0.0
     """The largest share of another image of the batch that is mixed in."""
+    cutmix: float = 0.0
+    """The share of the images that show a square of another image of the batch."""
 
     def __post_init__(self) -> None:
         if self.fill not in ("reflect", "zero"):
             raise DataError(f"a shifted image is filled by 'reflect' or 'zero', got {self.fill!r}")
         if self.shift < 0 or self.cutout < 0 or not 0 <= self.jitter <= 1 or not 0 <= self.mixup <= 0.5:
             raise DataError(f"shift and cutout are 0 or more, jitter 0 to 1, mixup 0 to 0.5; got {self}")
+        if not 0 <= self.cutmix <= 1 or (self.mixup and self.cutmix):
+            raise DataError(f"cutmix is from 0 to 1, and 0 where there is mixup; got {self}")
+
+
+class Moves(NamedTuple):
+    """How each image of a batch is shifted and flipped."""
+
+    shift: Tensor
+    """(batch, 2) how many rows further down, and columns to the right, in the image what is shown begins"""
+    flipped: Tensor
+    """(batch,)"""
+
+    @classmethod
+    def of(cls, augment: Augment, random: Tensor) -> "Moves":
+        shift = (random[:, :2] * (2 * augment.shift + 1)).long().clamp(max=2 * augment.shift) - augment.shift
+        return cls(shift, (random[:, 2] < 0.5) & augment.flip)
+
+    def origin(self, points: Tensor, image_size: ImageSize) -> Tensor:
+        """(batch, n, 2) points of what is shown, in half pixels down and across, as points of the image itself."""
+        return self._turned(points, image_size) + 2 * self.shift[:, None]
+
+    def seen(self, points: Tensor, image_size: ImageSize) -> Tensor:
+        """The way back: points of the image as points of what is shown."""
+        return self._turned(points - 2 * self.shift[:, None], image_size)
+
+    def _turned(self, points: Tensor, image_size: ImageSize) -> Tensor:
+        down, across = points.unbind(2)
+        return torch.stack([down, torch.where(self.flipped[:, None], 2 * image_size[1] - across, across)], dim=2)
 
 
 def gathered(images: Tensor, index: Tensor, augment: Augment, random: Tensor) -> Tensor:
@@ -50,10 +81,10 @@ def gathered(images: Tensor, index: Tensor, augment: Augment, random: Tensor) ->
     channels, height, width = images.shape[1:]
     if augment.shift >= min(height, width):
         raise DataError(f"a shift of {augment.shift} is too large for a {height}x{width} image; use less")
-    row = torch.arange(height, device=images.device) + _offset(random[:, 0], augment.shift)
-    column = torch.arange(width, device=images.device) + _offset(random[:, 1], augment.shift)
-    if augment.flip:
-        column = torch.where(random[:, 2, None] < 0.5, column.flip(1), column)
+    moves = Moves.of(augment, random)
+    row = torch.arange(height, device=images.device) + moves.shift[:, :1]
+    column = torch.arange(width, device=images.device) + moves.shift[:, 1:]
+    column = torch.where(moves.flipped[:, None], column.flip(1), column)
     source_row, source_column = _reflected(row, height), _reflected(column, width)
     channel = torch.arange(channels, device=images.device)[:, None, None]
     batch = images[index[:, None, None, None], channel, source_row[:, None, :, None], source_column[:, None, None, :]]
@@ -76,15 +107,21 @@ def jittered(images: Tensor, augment: Augment, random: Tensor) -> Tensor:
     return (((images - mean) * contrast + mean) * brightness).clamp(0, 1)
 
 
-def mixed(images: Tensor, share: Tensor) -> Tensor:
-    """Each image with `share` (batch,) of its neighbour in the batch, the first with the last one's."""
-    share = share[:, None, None, None]
-    return images * (1 - share) + images.roll(1, dims=0) * share
-
-
-def _offset(random: Tensor, shift: int) -> Tensor:
-    """(batch, 1): whole numbers from -shift to shift."""
-    return (random * (2 * shift + 1)).long().clamp(max=2 * shift)[:, None] - shift
+def mixed(images: Tensor, augment: Augment, random: Tensor) -> tuple[Tensor, Tensor]:
+    """Images with something of their neighbour in the batch, the first with the last one's; and (batch,) how much."""
+    other = images.roll(1, dims=0)
+    if not augment.cutmix:
+        share = random[:, 7] * augment.mixup
+        weight = share[:, None, None, None]
+        return images * (1 - weight) + other * weight, share
+    least = min(images.shape[2:]) / 4  # squares are from a quarter of the side to three
+    side = (random[:, 8] * 2 * least + least).long()[:, None]
+    inside = []
+    for lot, n_pixels in zip(random[:, 9:11].unbind(1), images.shape[2:], strict=True):
+        offset = torch.arange(n_pixels, device=images.device) - (lot[:, None] * (n_pixels + 1 - side)).long()
+        inside.append((offset >= 0) & (offset < side))
+    square = inside[0][:, :, None] & inside[1][:, None, :] & (random[:, 7] < augment.cutmix)[:, None, None]
+    return torch.where(square[:, None], other, images), square.float().mean(dim=(1, 2))
 
 
 def _reflected(position: Tensor, side: int) -> Tensor:

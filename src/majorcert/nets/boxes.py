@@ -1,9 +1,8 @@
-"""What a masking defender learns from: images under two boxes, larger than the masks, and later the worst of several.
+"""What a masking defender learns from: images under two boxes, larger than the masks, and those it failed worst under.
 
 All randomness comes in as one table of uniform numbers per batch, as for the other changes to training images.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -11,10 +10,15 @@ from torch import Tensor
 
 from majorcert.core.threat import ImageSize
 from majorcert.errors import ModelError
+from majorcert.nets.augment import Moves
 from majorcert.nets.masked import centred, constant, outside, shown
 
-N_NUMBERS = 6
-"""Uniform numbers for a pair of boxes: the side, top and left of each."""
+N_NUMBERS = 8
+"""Uniform numbers for a pair of boxes: the side, top and left of each, and two for what is remembered."""
+BOTH, EITHER = 0.5, 0.3
+"""Shares of the images that get both remembered boxes, and one of the two; the others get new ones."""
+FADING = 0.95
+"""What is left of a remembered loss each time that the image was learned from under other boxes."""
 
 
 @dataclass(frozen=True)
@@ -23,41 +27,60 @@ class Boxes:
 
     sides: tuple[int, ...] = ()
     """each box has one of these sides, by lot"""
-    hard: int = 1
-    """so many pairs are tried, and the one is learned from that is worst for the network"""
-    hard_from: float = 0.5
-    """from this share of the epochs on; one pair is tried until then"""
+    memory_from: float = 1.0
+    """from this share of the epochs on half of the images get the pair of boxes that they failed worst under"""
 
     def __post_init__(self) -> None:
-        if min(self.sides, default=1) < 1 or self.hard < 1 or not 0 <= self.hard_from <= 1:
-            raise ModelError(f"boxes have sides of 1 or more, hard is 1 or more, hard_from is from 0 to 1; got {self}")
-
-    def n_pairs(self, epoch: int, n_epochs: int) -> int:
-        """How many pairs of boxes are tried in an epoch, counted from 0."""
-        return self.hard if epoch >= self.hard_from * n_epochs else 1
+        if min(self.sides, default=1) < 1 or not 0 <= self.memory_from <= 1:
+            raise ModelError(f"boxes have sides of 1 or more, and memory_from is from 0 to 1; got {self}")
 
     def drawn(self, random: Tensor, image_size: ImageSize) -> Tensor:
-        """(batch, pairs, 2, 4) boxes, anywhere inside the image, of (batch, pairs * N_NUMBERS) uniform numbers."""
-        side, *place = random.view(len(random), -1, 2, 3).unbind(3)
+        """(batch, 2, 4) boxes of top, left, height and width, anywhere inside the image."""
+        side, *place = random[:, :6].view(len(random), 2, 3).unbind(2)
         sides = constant(self.sides, random.device)
         chosen = sides[(side * len(sides)).long().clamp(max=len(sides) - 1)]
         lengths = [chosen.clamp(max=n_pixels) for n_pixels in image_size]
         rooms = [n_pixels - length for n_pixels, length in zip(image_size, lengths, strict=True)]
         starts = [(lot * (room + 1)).long().minimum(room) for lot, room in zip(place, rooms, strict=True)]
-        return torch.stack([*starts, *lengths], dim=3)
+        return torch.stack([*starts, *lengths], dim=2)
 
-    def views(self, images: Tensor, random: Tensor, losses: Callable[[Tensor], Tensor]) -> Tensor:
-        """(batch, C, H, W): each image under a pair of boxes; of several pairs the one with the largest loss.
 
-        Args:
-            losses: (views,) how badly the network does on (views, C, H, W) views of the images, all of them in turn.
-        """
-        sheet, size = centred(images), (images.shape[2], images.shape[3])
-        boxes = self.drawn(random, size)
-        n_images, n_pairs = boxes.shape[:2]
-        if n_pairs > 1:
-            tried = outside(boxes.transpose(0, 1).flatten(0, 1), size)
-            loss = losses(shown(sheet.repeat(n_pairs, 1, 1, 1), tried)).view(n_pairs, n_images)
-            worst = loss.argmax(dim=0)
-            boxes = boxes[torch.arange(n_images, device=worst.device), worst, None]
-        return shown(sheet, outside(boxes[:, 0], size))
+def under(images: Tensor, boxes: Tensor) -> Tensor:
+    """(batch, C, H, W): each image without the pixels in its boxes."""
+    return shown(centred(images), outside(boxes, (images.shape[2], images.shape[3])))
+
+
+class Memory:
+    """For each training image the pair of boxes with the largest loss so far: hard masks for no extra pass."""
+
+    def __init__(self, n_images: int, image_size: ImageSize, device: torch.device) -> None:
+        self.image_size = image_size
+        self.middles = torch.zeros(n_images, 2, 2, dtype=torch.int16, device=device)
+        """twice the middle of each box, down and across in the image itself, so that a box of any side fits there"""
+        self.loss = torch.full((n_images,), -1.0, device=device)
+
+    def recalled(self, index: Tensor, new: Tensor, moves: Moves, random: Tensor) -> Tensor:
+        """(batch, 2, 4) boxes as large as the new ones: some where they are remembered, some half so, some new."""
+        lengths, room = new[:, :, 2:], constant(self.image_size, new.device) - new[:, :, 2:]
+        old = torch.div(moves.seen(self.middles[index].long(), self.image_size) - lengths, 2, rounding_mode="floor")
+        lot, known = random[:, 6], self.loss[index] >= 0
+        both, either = known & (lot < BOTH), known & (lot >= BOTH) & (lot < BOTH + EITHER)
+        first = random[:, 7] < 0.5
+        taken = torch.stack([both | (either & first), both | (either & ~first)], dim=1)
+        starts = torch.where(taken[:, :, None], old.clamp(min=0).minimum(room), new[:, :, :2])
+        return torch.cat([starts, lengths], dim=2)
+
+    def replayed(self, index: Tensor, random: Tensor) -> Tensor:
+        """(batch,) are both boxes that `recalled` gives the remembered ones?"""
+        return (self.loss[index] >= 0) & (random[:, 6] < BOTH)
+
+    def keep(self, index: Tensor, middles: Tensor, loss: Tensor, replayed: Tensor) -> None:
+        """Remember the worse pair; what was replayed gets its new loss, what was not fades."""
+        worse = replayed | (loss > self.loss[index])
+        self.middles[index] = torch.where(worse[:, None, None], middles.to(torch.int16), self.middles[index])
+        self.loss[index] = torch.where(worse, loss, self.loss[index] * FADING)
+
+
+def middles_of(boxes: Tensor, moves: Moves, image_size: ImageSize) -> Tensor:
+    """(batch, 2, 2) twice the middle of each box, in the image itself."""
+    return moves.origin(2 * boxes[:, :, :2] + boxes[:, :, 2:], image_size)

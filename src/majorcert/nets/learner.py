@@ -11,8 +11,8 @@ from torch.nn import functional as F  # noqa: N812 (the name that every user of 
 from majorcert.defences.masking import Masks
 from majorcert.errors import DataError, ModelError
 from majorcert.files.untrusted import reason
-from majorcert.nets.augment import N_RANDOM, gathered, jittered, mixed
-from majorcert.nets.boxes import N_NUMBERS
+from majorcert.nets.augment import N_RANDOM, Moves, gathered, jittered, mixed
+from majorcert.nets.boxes import N_NUMBERS, Memory, middles_of, under
 from majorcert.nets.checkpoint import Checkpoint
 from majorcert.nets.config import TrainConfig
 from majorcert.nets.data import Dataset
@@ -42,12 +42,14 @@ class Learner:
             raise DataError(f"{dataset.name}: images without labels cannot be trained on")
         self.config, self.processes, device = config, processes, processes.device
         self.images, self.labels = dataset.images.to(device), dataset.labels.to(device)
-        self.cutter = None
+        self.cutter = self.memory = None
         if not isinstance(config.strategy, Masks):
             self.cutter = Cutter.of(config.strategy, config.view, dataset.image_size, device)
-        self.n_pairs = 0
-        """of boxes that are tried for each image, under masks"""
-        self.sharp = False
+        elif config.boxes.memory_from < 1:
+            self.memory = Memory(len(dataset), dataset.image_size, device)
+        self.recalls: bool | None = None
+        self.sharp: bool | None = None
+        """Are boxes remembered, and are steps sharpness-aware? None until the first epoch has begun."""
         torch.manual_seed(config.seed)
         self.model = build(config.model)
         self.layout = _layout(self.model, device)
@@ -73,73 +75,81 @@ class Learner:
 
     def begin(self, epoch: int) -> bool:
         """Whether the step is another one from this epoch on, and has to be recorded anew."""
-        before = self.n_pairs, self.sharp
-        self.n_pairs, self.sharp = self.config.boxes.n_pairs(epoch, self.config.epochs), self.config.is_sharp(epoch)
-        return (self.n_pairs, self.sharp) != before
+        config, before = self.config, (self.recalls, self.sharp)
+        self.recalls, self.sharp = epoch >= config.boxes.memory_from * config.epochs, config.is_sharp(epoch)
+        return (self.recalls, self.sharp) != before
 
     def step(self) -> None:
         """Learn from the images `batch`: augment, hide, classify, follow the gradient, average."""
         config, share = self.config, self.processes.share
-        n_random = N_RANDOM + 1 + (1 if self.cutter else N_NUMBERS * self.n_pairs)
+        n_random = N_RANDOM + (1 if self.cutter else N_NUMBERS)
         random = torch.rand(len(self.batch), n_random, generator=self.generator, device=self.batch.device)
         index, random = share(self.batch), share(random)
         images = to_unit(gathered(self.images, index, config.augment, random))
         images = jittered(images, config.augment, random)
-        labels = self.labels[index]
-        mixing = random[:, N_RANDOM] * config.augment.mixup
-        if config.augment.mixup:
-            images = mixed(images, mixing)
-        views = self._views(images, labels, random[:, N_RANDOM + 1 :]).contiguous(memory_format=self.layout)
+        labels, mixing = self.labels[index], None
+        if config.augment.mixup or config.augment.cutmix:
+            images, mixing = mixed(images, config.augment, random)
+        if self.cutter:
+            n_ablations = self.cutter.n_ablations
+            views = self.cutter.cut(images, (random[:, N_RANDOM] * n_ablations).long().clamp(max=n_ablations - 1))
+        else:
+            views = under(images, boxes := self._boxes(index, random))
+        views = views.contiguous(memory_format=self.layout)
 
         logits, losses = self._losses(views, labels, mixing)
         torch.autograd.backward(losses.mean())
         if self.sharp:
-            uphill = self._climb()
-            torch.autograd.backward(self._losses(views, labels, mixing)[1].mean())
-            with torch.no_grad():
-                torch._foreach_sub_(self.weights, uphill)
+            self._backward_uphill(views, labels, mixing)
 
         with torch.no_grad():
             self._descend()
             if self.average:
                 torch._foreach_mul_(self.average, self.decay)
                 torch._foreach_add_(self.average, torch._foreach_mul(self.averaged, 1 - self.decay))
+            if self.memory:
+                self._remember(self.memory, index, random, boxes, F.cross_entropy(logits, labels, reduction="none"))
             right = (logits.argmax(dim=1) == labels).sum()
             self.sums += torch.stack([losses.sum(), right, torch.ones_like(losses).sum()]).double()
 
-    def _views(self, images: Tensor, labels: Tensor, random: Tensor) -> Tensor:
-        """Of each image one view, drawn for it alone."""
-        if self.cutter:
-            n_ablations = self.cutter.n_ablations
-            return self.cutter.cut(images, (random[:, 0] * n_ablations).long().clamp(max=n_ablations - 1))
+    def _boxes(self, index: Tensor, random: Tensor) -> Tensor:
+        """Of each image a pair of boxes that hides some of it."""
+        size = self.images.shape[2], self.images.shape[3]
+        boxes, lots = self.config.boxes.drawn(random[:, N_RANDOM:], size), random[:, N_RANDOM:]
+        if not self.memory or not self.recalls:
+            return boxes
+        return self.memory.recalled(index, boxes, Moves.of(self.config.augment, random), lots)
 
-        def losses(tried: Tensor) -> Tensor:
-            self.model.eval()
-            with torch.no_grad():
-                logits = self._logits(tried.contiguous(memory_format=self.layout))
-            self.model.train()
-            return F.cross_entropy(logits, labels.repeat(self.n_pairs), reduction="none")
+    def _remember(self, memory: Memory, index: Tensor, random: Tensor, boxes: Tensor, loss: Tensor) -> None:
+        """Keep the worse pairs of the whole batch: all processes hold the same memory."""
+        middles = middles_of(boxes, Moves.of(self.config.augment, random), memory.image_size)
+        replayed = memory.replayed(index, random[:, N_RANDOM:]) & bool(self.recalls)
+        memory.keep(*(self.processes.whole(each) for each in (index, middles, loss, replayed)))
 
-        return self.config.boxes.views(images, random, losses)
-
-    def _losses(self, views: Tensor, labels: Tensor, mixing: Tensor) -> tuple[Tensor, Tensor]:
+    def _losses(self, views: Tensor, labels: Tensor, mixing: Tensor | None) -> tuple[Tensor, Tensor]:
         """Logits, and the loss of each view; what was mixed in counts for its own label."""
         logits, smoothing = self._logits(views), self.config.label_smoothing
         losses = F.cross_entropy(logits, labels, reduction="none", label_smoothing=smoothing)
-        if self.config.augment.mixup:
+        if mixing is not None:
             other = F.cross_entropy(logits, labels.roll(1), reduction="none", label_smoothing=smoothing)
             losses = losses * (1 - mixing) + other * mixing
         return logits, losses
 
-    def _climb(self) -> list[Tensor]:
-        """Move the weights along their gradient to where the loss is worse, and say by how much."""
+    def _backward_uphill(self, views: Tensor, labels: Tensor, mixing: Tensor | None) -> None:
+        """Replace the gradient by that at nearby weights where the loss is worse; their statistics are not kept."""
         with torch.no_grad():
             slope = self._gradients()
             steepness = torch.stack(torch._foreach_norm(slope)).norm() + 1e-12
-            uphill = list(torch._foreach_mul(slope, self.config.sharp / steepness))
+            uphill = torch._foreach_mul(slope, self.config.sharp / steepness)
             torch._foreach_add_(self.weights, uphill)
             self.model.zero_grad(set_to_none=True)
-        return uphill
+        statistics = [buffer for buffer in self.model.buffers() if buffer.is_floating_point()]
+        before = [buffer.clone() for buffer in statistics]
+        torch.autograd.backward(self._losses(views, labels, mixing)[1].mean())
+        with torch.no_grad():
+            torch._foreach_sub_(self.weights, uphill)
+            if statistics:
+                torch._foreach_copy_(statistics, before)
 
     def _gradients(self) -> list[Tensor]:
         return [torch.zeros_like(weight) if weight.grad is None else weight.grad for weight in self.weights]
@@ -206,6 +216,7 @@ class Learner:
             **{f"weights/{name}": tensor for name, tensor in self.model.state_dict().items()},
             **{f"velocity/{name}": tensor for name, tensor in zip(names, self.velocity, strict=True)},
             **{f"average/{name}": tensor for name, tensor in zip(averaged, self.average, strict=bool(self.average))},
+            **({"memory/middles": self.memory.middles, "memory/loss": self.memory.loss} if self.memory else {}),
             "sums": self.sums,
             "random/views": self.generator.get_state(),
             "random/network": self._device_random().get_state(),

@@ -53,6 +53,14 @@ class Processes:
         """This process's part of the rows of a batch; the parts of all processes make up the batch."""
         return rows.tensor_split(self.size)[self.rank]
 
+    def whole(self, rows: Tensor) -> Tensor:
+        """The rows of all processes: what `share` took apart, put together again."""
+        if self.size == 1:
+            return rows
+        parts = [torch.empty_like(rows) for _ in range(self.size)]
+        dist.all_gather(parts, rows.contiguous())
+        return torch.cat(parts)
+
     def wrap(self, model: nn.Module) -> nn.Module:
         """The model with gradients averaged over the processes, and the buffers of the first process for all."""
         if self.size == 1:

@@ -49,7 +49,7 @@ def train(
     Args:
         data: "digits", "cifar10", an image folder, an .npz file, or a data set that is loaded already.
         strategies: specs such as "columns:4" and "masks:5/3"; by default those that the recipe is for.
-        recipe: "best", "small", "paper", "digits", "masking" or "undefended"; by default as suits the images.
+        recipe: "best", "paper", "masking-best" and so on, as in `nets/recipes.py`; by default as suits the images.
         validation: images that are not trained on, by which thresholds are chosen; by default the "val" of `data`.
         split: of `data`, if that is to be loaded; "train" leaves a fifth for "val", "trainval" takes all.
         resume: continue where an interrupted run stopped.
