@@ -28,13 +28,13 @@ from majorcert.errors import (
     StoreError,
     StrategyError,
 )
-from majorcert.files.photo import Resizing, patch_from_photo, patch_on_photo
 from majorcert.reports.score import Score, Summary, score, summary
 
 if TYPE_CHECKING:
     from majorcert.attacks.attack import attack
     from majorcert.audit.verify import verify
     from majorcert.files.evidence import load_evidence
+    from majorcert.files.photo import Resizing, patch_from_photo, patch_on_photo
     from majorcert.nets.defender import Defender, Ensemble
     from majorcert.nets.masking import MaskingDefender
     from majorcert.nets.verbs import train, vote
@@ -44,8 +44,11 @@ LATER = {
     "Defender": "majorcert.nets.defender",
     "Ensemble": "majorcert.nets.defender",
     "MaskingDefender": "majorcert.nets.masking",
+    "Resizing": "majorcert.files.photo",
     "attack": "majorcert.attacks.attack",
     "load_evidence": "majorcert.files.evidence",
+    "patch_from_photo": "majorcert.files.photo",
+    "patch_on_photo": "majorcert.files.photo",
     "report": "majorcert.reports.report",
     "train": "majorcert.nets.verbs",
     "verify": "majorcert.audit.verify",
