@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 from majorcert.core.ballots import ABSTAIN, Ballots
 from majorcert.core.detection import detect
 from majorcert.core.drs import drs
-from majorcert.core.largest import largest_patch
 from majorcert.core.majority import majorcert
 from majorcert.core.majority import majorcert as certify
 from majorcert.core.reach import Evidence, Reach
@@ -14,6 +13,7 @@ from majorcert.core.regions import Blocks, Columns, Rows, Strategy, strategy
 from majorcert.core.threat import Patch
 from majorcert.core.verdict import Verdict, Witness
 from majorcert.defences.fields import Fields
+from majorcert.defences.largest import largest_patch
 from majorcert.defences.masking import MaskPairs, Masks
 from majorcert.defences.patchguard import MaskedScores, patchguard
 from majorcert.defences.pool import Pool

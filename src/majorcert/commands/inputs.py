@@ -7,9 +7,9 @@ import numpy as np
 import numpy.typing as npt
 
 from majorcert.commands.terminal import complain, remark
-from majorcert.core.majority import check_together
 from majorcert.core.reach import Evidence
 from majorcert.errors import DataError
+from majorcert.errors.checks import check_together
 from majorcert.files.evidence import load_evidence
 from majorcert.reports.abstention import abstentions, sentence, too_many
 from majorcert.reports.contents import defender_names

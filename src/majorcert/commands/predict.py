@@ -8,9 +8,9 @@ import typer
 
 from majorcert.commands.options import Device, Json, SkipBad
 from majorcert.commands.terminal import remark, say_json, say_table
-from majorcert.core.largest import largest_patch
 from majorcert.core.majority import majorcert
 from majorcert.core.threat import Patch, as_patch
+from majorcert.defences.largest import largest_patch
 
 
 def predict(

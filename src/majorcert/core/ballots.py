@@ -10,12 +10,13 @@ import numpy.typing as npt
 
 from majorcert.core.plurality import Ints, plurality
 from majorcert.core.reach import NO_LABEL, Evidence, Reach
-from majorcert.core.records import checked_distance, checked_images, checked_size, filled, taken
+from majorcert.core.records import filled, taken
 from majorcert.core.regions import Strategy
 from majorcert.core.regions import strategy as read_strategy
-from majorcert.core.tally import Bound, Candidates, count_votes, kept_votes, rewritable, solid_labels
-from majorcert.core.threat import Bools, ImageSize, Patch, whole
+from majorcert.core.tally import Bound, Candidates, count_votes, kept_votes, rewritable
+from majorcert.core.threat import Bools, ImageSize, Patch
 from majorcert.errors import BallotsError
+from majorcert.errors.checks import checked_ballots, checked_record, checked_size, whole
 
 ABSTAIN = NO_LABEL
 """Fills a ballot that votes for fewer labels than there is room for."""
@@ -49,26 +50,12 @@ class Ballots(Evidence):
     ) -> None:
         strategy = read_strategy(strategy) if isinstance(strategy, str) else strategy
         size, n_classes = checked_size(image_size), whole(n_classes, "n_classes", BallotsError, least=2)
-        checked = _checked(np.asarray(labels), strategy, size, n_classes)
+        checked = checked_ballots(labels, n_classes, ABSTAIN, strategy, size)
         votes = count_votes(checked, n_classes)
-        filled(
-            self,
-            labels=checked,
-            strategy=strategy,
-            image_size=size,
-            n_classes=n_classes,
-            images=checked_images(images, len(checked)),
-            provenance={
-                **{key: value for key, value in (provenance or {}).items() if key != "fragile"},
-                "strategy": str(strategy),
-                "image_size": list(size),
-                "n_classes": n_classes,
-            },
-            distance=None if distance is None else checked_distance(np.asarray(distance), checked.shape[:2]),
-            fragile=None,
-            votes=votes,
-            label=plurality(votes),
-        )
+        facts = {"strategy": str(strategy), "image_size": list(size), "n_classes": n_classes}
+        record = checked_record(checked.shape[:2], images, provenance, distance, **facts)
+        filled(self, labels=checked, strategy=strategy, image_size=size, n_classes=n_classes, **record)
+        filled(self, votes=votes, label=plurality(votes))
 
     @classmethod
     def from_scores(cls, scores: npt.ArrayLike, *, threshold: float | None, **about: Any) -> "Ballots":
@@ -92,11 +79,13 @@ class Ballots(Evidence):
         """(images, classes) the votes that each label got."""
         return self.votes
 
+    def solid(self) -> Ints:
+        """(images, ablations, k) the ballots with the fragile ones empty."""
+        return self.labels if self.fragile is None else np.where(self.fragile[:, :, None], ABSTAIN, self.labels)
+
     def solid_votes(self) -> Ints:
         """(images, classes) the same without the fragile ballots."""
-        return (
-            self.votes if self.fragile is None else count_votes(solid_labels(self.labels, self.fragile), self.n_classes)
-        )
+        return self.votes if self.fragile is None else count_votes(self.solid(), self.n_classes)
 
     def abstained(self) -> Bools:
         """(images,) did no ballot name any label? The defender then says label 0, by the tie rule alone."""
@@ -115,10 +104,10 @@ class Ballots(Evidence):
         return self._elected(patch, "exact", slack)
 
     def _elected(self, patch: Patch, bound: Bound, slack: int | None = None) -> Reach:
-        touched, solid = self.strategy.touched(patch, self.image_size), solid_labels(self.labels, self.fragile)
+        touched = self.strategy.touched(patch, self.image_size)
         candidates = Candidates.of(self.solid_votes(), self.label)
         gain = rewritable(self.fragile, touched) + (touched.n_touched() if slack is None else slack)
-        kept = kept_votes(solid, candidates.listed, touched)
+        kept = kept_votes(self.solid(), candidates.listed, touched)
         return candidates.elected(kept, gain, touched.rows, touched.columns, bound)
 
     def margin_certified(self, patch: Patch) -> Bools:
@@ -151,22 +140,3 @@ class Ballots(Evidence):
         from majorcert.files import evidence
 
         return evidence.load_as(cls, path, images)
-
-
-def _checked(labels: npt.NDArray[Any], strategy: Strategy, image_size: ImageSize, n_classes: int) -> Ints:
-    """The labels as (images, ablations, k) in the smallest type, once they are known to make sense."""
-    if labels.ndim not in (2, 3) or labels.dtype.kind not in "iu" or labels.shape[2:] == (0,):
-        raise BallotsError(f"expected integer labels (images, ablations, k), got {labels.dtype} {labels.shape}")
-    labels = labels[:, :, None] if labels.ndim == 2 else labels
-    if labels.shape[1] != (n_ablations := strategy.n_ablations(image_size)):
-        made = f"{strategy} makes {n_ablations} ablations of a {image_size[0]}x{image_size[1]} image"
-        raise BallotsError(
-            f"{made}, got ballots of {labels.shape[1]}; check the strategy, its stride and the image size"
-        )
-    if labels.size and (labels.min() < ABSTAIN or labels.max() >= n_classes):
-        wrong = labels.min() if labels.min() < ABSTAIN else labels.max()
-        raise BallotsError(f"labels are 0 to {n_classes - 1}, or ABSTAIN ({ABSTAIN}); got {wrong}")
-    ordered = np.sort(labels, axis=2)
-    if ((ordered[:, :, 1:] == ordered[:, :, :-1]) & (ordered[:, :, 1:] != ABSTAIN)).any():
-        raise BallotsError("a ballot names a label twice; a label may be voted for once in each ballot")
-    return labels.astype(np.min_scalar_type(-n_classes))

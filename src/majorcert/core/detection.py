@@ -4,16 +4,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from majorcert.core.majority import Witnesses, check_together, clean_label, survey, verdict_of
+from majorcert.core.majority import Witnesses, clean_label, survey, verdict_of
 from majorcert.core.reach import Evidence, offered
-from majorcert.core.threat import Bools, Patch, as_patch, whole
+from majorcert.core.threat import Bools, Patch, as_patch
 from majorcert.core.verdict import Verdict
-from majorcert.errors import EvidenceError
+from majorcert.errors.checks import check_together, checked_slack
 
 CHUNK = 256
 """Images that are looked at together; results do not depend on it."""
-MOST_SLACK = 2**31 - 1
-"""As many points as an image may have; sums with more could leave the range of integers."""
 
 
 def detect(defenders: Sequence[Evidence], patch: Patch, *, slack: int = 0) -> Verdict:
@@ -28,11 +26,7 @@ def detect(defenders: Sequence[Evidence], patch: Patch, *, slack: int = 0) -> Ve
             voting defender or pool. Fewer alerts on clean images, and fewer images certified.
     """
     check_together(defenders)
-    patch, slack = as_patch(patch, defenders[0].image_size), whole(slack, "slack", EvidenceError, least=0)
-    if slack > MOST_SLACK:
-        raise EvidenceError(f"slack is a whole number of votes or points up to {MOST_SLACK}, got {slack}")
-    if slack and len(defenders) > 1:
-        raise EvidenceError(f"slack is for one voting defender or pool, got {len(defenders)} defenders; use slack=0")
+    patch, slack = as_patch(patch, defenders[0].image_size), checked_slack(slack, len(defenders))
     safe, witnesses = _left(defenders, patch, slack)
     recorded = [offered(defender, "as_recorded")() for defender in defenders]
     if slack:

@@ -9,7 +9,7 @@ from majorcert.core.majority import majorcert
 from majorcert.core.reach import Evidence, offered
 from majorcert.core.threat import Patch, as_patch
 from majorcert.core.verdict import Verdict
-from majorcert.errors import EvidenceError
+from majorcert.errors.checks import one_of
 
 DrsBound = Literal["margin", "local"]
 
@@ -22,8 +22,7 @@ def drs(ballots: Evidence, patch: Patch, *, bound: DrsBound = "margin") -> Verdi
     most ablations that any placement touches; "local" looks at each placement, and is never weaker.
     """
     patch = as_patch(patch, ballots.image_size)
-    if bound not in get_args(DrsBound):
-        raise EvidenceError(f"bound is 'margin' or 'local', got {bound!r}")
+    one_of(bound, "bound", get_args(DrsBound))
     if bound == "local":  # Theorem 2 for an ensemble of one: its reach is its label alone, at every placement
         verdict = majorcert([ballots], patch)
         return replace(verdict, by=np.where(verdict.certified, "local", ""), method="drs-local")

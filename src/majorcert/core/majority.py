@@ -11,7 +11,7 @@ from majorcert.core.plurality import Ints, plurality_of_labels, standing
 from majorcert.core.reach import NO_LABEL, Evidence, Reach, list_labels, offered, smallest_unlisted
 from majorcert.core.threat import Bools, Patch, as_patch
 from majorcert.core.verdict import Verdict, Witness
-from majorcert.errors import EvidenceError
+from majorcert.errors.checks import check_together, one_of
 
 ReachKind = Literal["exact", "paper"]
 Sets = Callable[[Evidence], Reach]
@@ -34,15 +34,10 @@ def majorcert(defenders: Sequence[Evidence], patch: Patch, *, reach: ReachKind =
     """
     check_together(defenders)
     patch = as_patch(patch, defenders[0].image_size)
-    if reach not in get_args(ReachKind):
-        raise EvidenceError(f"reach is 'exact' or 'paper', got {reach!r}")
+    one_of(reach, "reach", get_args(ReachKind))
     firm = most_certified_alone(defenders, patch, clean_label(defenders))
-    safe, witnesses = survey(
-        defenders,
-        lambda each: each.reach(patch) if reach == "exact" else offered(each, "paper_reach")(patch),
-        patch,
-        ~firm,
-    )
+    sets = {"exact": "reach", "paper": "paper_reach"}[reach]
+    safe, witnesses = survey(defenders, lambda each: offered(each, sets)(patch), patch, ~firm)
     by = np.where(firm, "theorem1", "theorem2")
     return verdict_of(defenders, patch, f"majorcert-{reach}", by, safe, witnesses)
 
@@ -147,28 +142,6 @@ class Contest:
         for image, row, column, rival, said in zip(*(each.tolist() for each in columns), strict=True):
             found[image] = Witness((row, column), rival, tuple(said))
         return found
-
-
-def check_together(defenders: Sequence[Evidence]) -> None:
-    """Refuse what is no ensemble: no defender at all, or defenders of different images, sizes or classes."""
-    if not isinstance(defenders, list | tuple) or not defenders:
-        raise EvidenceError("an ensemble is a list of one or more defenders, such as [rows, columns, blocks]")
-    facts: dict[str, Callable[[Evidence], Any]] = {
-        "image sizes": lambda each: each.image_size,
-        "numbers of classes": lambda each: each.n_classes,
-        "numbers of images": len,
-        "images": lambda each: each.images.tolist(),
-        "images (by their SHA-256)": lambda each: each.provenance.get("images_sha256"),
-        "class names": lambda each: each.provenance.get("class_names"),
-    }
-    for fact, of in facts.items():
-        known = [(place, of(each)) for place, each in enumerate(defenders, 1) if of(each) is not None]
-        for place, value in known[1:]:
-            if value != known[0][1]:
-                both = (
-                    f": {known[0][1]} and {value}" if isinstance(value, int | tuple) else "; use evidence of one split"
-                )
-                raise EvidenceError(f"defenders {known[0][0]} and {place} have different {fact}{both}")
 
 
 def _rivals(labels: Ints, sets: Sequence[Reach], n_classes: int) -> Ints:

@@ -18,11 +18,13 @@ import numpy.typing as npt
 from majorcert.core.plurality import Ints
 from majorcert.core.records import filled
 from majorcert.core.threat import Bools, ImageSize, Patch
-from majorcert.errors import BallotsError, EvidenceError
+from majorcert.errors import EvidenceError
+from majorcert.errors.checks import check_everywhere, check_sets, checked_tolerance
 
 NO_LABEL = -1
 """Fills the unused slots of a list of labels."""
-SHORT_CUTS = {"reach": ("paper_reach", "margin_certified", "certified_alone"), "without": ("stays_alone",)}
+SHORT_CUTS = [("reach", name) for name in ("paper_reach", "margin_certified", "certified_alone")]
+SHORT_CUTS += [("without", "stays_alone")]
 """Methods of evidence that are true of one way to say the sets, and of no other."""
 
 
@@ -41,13 +43,7 @@ class Reach:
     columns: Ints  # (placement columns,) the column of cells of each
 
     def __post_init__(self) -> None:
-        n_images, n_slots, *grid = self.members.shape
-        fits = self.listed.shape == (n_images, n_slots) and self.below.shape == (n_images, *grid)
-        ascending = (self.listed[:, 1:] > self.listed[:, :-1]) | (self.listed[:, 1:] == NO_LABEL)
-        placed = zip((self.rows, self.columns), grid, strict=True)
-        indexed = all(len(index) and index.min() >= 0 and index.max() < n for index, n in placed)
-        if not (fits and ascending.all() and indexed and self.below.min(initial=0) >= 0):
-            raise EvidenceError("a reach lists each label once, ascending, with arrays that fit; see majorcert.Reach")
+        check_sets(self.listed, self.members, self.below, (self.rows, self.columns), NO_LABEL)
 
     def has(self, label: Ints) -> Bools:
         """(images, cell rows, cell columns): is the given label of each image in the set? NO_LABEL never is."""
@@ -66,10 +62,7 @@ class Reach:
 
     def everywhere(self, patch: Patch, image_size: ImageSize) -> "Reach":
         """The same, once it is known to speak of every placement of the patch."""
-        n_rows, n_columns = patch.n_placements(image_size)
-        if (len(self.rows), len(self.columns)) != (n_rows, n_columns):
-            found = f"{len(self.rows)}x{len(self.columns)}"
-            raise EvidenceError(f"a {patch} patch has {n_rows}x{n_columns} placements, these sets are of {found}")
+        check_everywhere((len(self.rows), len(self.columns)), patch.n_placements(image_size), patch)
         return self
 
     def at(self, images: Ints, top: Ints, left: Ints) -> "Reach":
@@ -102,13 +95,10 @@ class Evidence(ABC):
     def __init_subclass__(cls) -> None:
         """What says its own reach or `without` takes over no short cut to another one."""
 
-        def depth(name: str) -> int:
-            return next(depth for depth, each in enumerate(cls.__mro__) if name in each.__dict__)
-
-        for sets, short_cuts in SHORT_CUTS.items():
-            for short_cut in short_cuts:
-                if depth(sets) < depth(short_cut):
-                    setattr(cls, short_cut, getattr(Evidence, short_cut))
+        for sets, short_cut in SHORT_CUTS:
+            nearest = next(vars(each) for each in cls.__mro__ if {sets, short_cut} & vars(each).keys())
+            if short_cut not in nearest:
+                setattr(cls, short_cut, getattr(Evidence, short_cut))
 
     def __len__(self) -> int:
         return len(self.images)
@@ -151,13 +141,10 @@ class Evidence(ABC):
         Sound because what is farther than that from changing stays as it is; all else is *fragile*: it counts as
         touched at every placement, so whatever it becomes is among what the attacker could make of it.
         """
-        if not (isinstance(tolerance, int | float | np.number) and 0 <= tolerance < 2**1000):
-            raise BallotsError(f"a tolerance is how far scores may move, a number of 0 or more; got {tolerance!r}")
-        if self.distance is None:
-            raise BallotsError(f"{self!r} was recorded without distances; vote again, or use Ballots.from_scores")
+        tolerance, distance = checked_tolerance(tolerance, self.distance, self)
         # As float64: NumPy would round the tolerance to the type of the distances.
-        fragile = ~(self.distance.astype(np.float64) > float(tolerance))
-        return filled(copy(self), fragile=fragile, provenance={**self.provenance, "fragile": float(tolerance)})
+        fragile = ~(distance.astype(np.float64) > tolerance)
+        return filled(copy(self), fragile=fragile, provenance={**self.provenance, "fragile": tolerance})
 
     def as_recorded(self) -> Self:
         """The same evidence without a tolerance."""

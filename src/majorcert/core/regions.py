@@ -5,7 +5,6 @@ blocks are products: an ablation is a run of rows times a run of columns, both w
 iff it shares a row with it and a column with it, so two small matrices say everything. Only this file knows that.
 """
 
-import re
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar
@@ -14,8 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from majorcert.core.plurality import Ints
-from majorcert.core.threat import Bools, ImageSize, Patch, whole
+from majorcert.core.records import filled
+from majorcert.core.threat import Bools, ImageSize, Patch
 from majorcert.errors import StrategyError
+from majorcert.errors.checks import check_fits, parsed, whole
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,8 +69,8 @@ class Strategy:
 
     def __post_init__(self) -> None:
         for name in ("size", "stride"):
-            pixels = whole(getattr(self, name), f"the {name} of {type(self).__name__} in pixels", StrategyError)
-            object.__setattr__(self, name, pixels)
+            what = f"the {name} of {type(self).__name__} in pixels"
+            filled(self, **{name: whole(getattr(self, name), what, StrategyError)})
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and vars(self) == vars(other)  # whatever else a new strategy consists of
@@ -98,9 +99,8 @@ class Strategy:
     def _runs(self, image_size: ImageSize, axis: int) -> Bools:
         """(starts, pixels): the run from each start, wrapping around the end."""
         n_pixels = image_size[axis]
-        if self.size > n_pixels:
-            height, width = image_size
-            raise StrategyError(f"{self} does not fit in a {height}x{width} image; use a size of at most {n_pixels}")
+        instead = f"use a size of at most {n_pixels}"
+        check_fits(self.size <= n_pixels, str(self), image_size, instead, StrategyError)
         starts = np.arange(0, n_pixels, self.stride)
         return (np.arange(n_pixels) - starts[:, None]) % n_pixels < self.size
 
@@ -127,29 +127,23 @@ def strategy(spec: str) -> Strategy:
     """Read a strategy from its spec: "rows:4", "columns:4", "blocks:12", "columns:19/5" (size/stride)."""
     if (read := Strategy.further.get(str(spec).strip().partition(":")[0])) is not None:
         return read(str(spec).strip())
-    match = re.fullmatch(r"(rows|columns|blocks):([0-9]{1,6})(?:/([0-9]{1,6}))?", str(spec).strip())
-    if match is None:
-        raise StrategyError(f"cannot read {spec!r} as a strategy; write for example 'rows:4' or 'columns:19/5'")
-    kind = {"rows": Rows, "columns": Columns, "blocks": Blocks}[match[1]]
-    return kind(int(match[2]), int(match[3] or 1))
+    what = "a strategy; write for example 'rows:4' or 'columns:19/5'"
+    kind, size, stride = parsed(spec, r"(rows|columns|blocks):([0-9]{1,6})(?:/([0-9]{1,6}))?", what, StrategyError)
+    return {"rows": Rows, "columns": Columns, "blocks": Blocks}[str(kind)](int(size or 0), int(stride or 1))
 
 
 @lru_cache(maxsize=256)
 def _touched(strategy: Strategy, patch: Patch, image_size: ImageSize) -> Touched:
     """Counted once for the same regions and patch: it is asked again for every chunk of images."""
     (n_tops, n_lefts), (rows, columns) = patch.n_placements(image_size), strategy.visible(image_size)
-    row_runs, row_cells = _distinct_rows(_share_a_pixel(rows, patch.height, n_tops))
-    column_runs, column_cells = _distinct_rows(_share_a_pixel(columns, patch.width, n_lefts))
+    row_runs, row_cells = _painted(rows, patch.height, n_tops)
+    column_runs, column_cells = _painted(columns, patch.width, n_lefts)
     return Touched(row_cells, column_cells, row_runs, column_runs)
 
 
-def _share_a_pixel(visible: Bools, patch_length: int, n_positions: int) -> Bools:
-    """(positions, starts): does the patch at this position cover a pixel that this run shows?"""
-    return np.stack([visible[:, first : first + patch_length].any(axis=1) for first in range(n_positions)])
-
-
-def _distinct_rows(matrix: Bools) -> tuple[Bools, Ints]:
-    """The different rows of a matrix in order of first appearance, and for each row which of them it is."""
+def _painted(visible: Bools, patch_length: int, n_positions: int) -> tuple[Bools, Ints]:
+    """(cells, starts): does the patch cover a pixel that this run shows? And (positions,) the cell of each."""
+    painted = [visible[:, first : first + patch_length].any(axis=1) for first in range(n_positions)]
     seen: dict[bytes, int] = {}
-    index = np.array([seen.setdefault(row.tobytes(), len(seen)) for row in matrix], dtype=np.intp)
-    return matrix[np.unique(index, return_index=True)[1]], index
+    cells = np.array([seen.setdefault(runs.tobytes(), len(seen)) for runs in painted], dtype=np.intp)
+    return np.stack(painted)[np.unique(cells, return_index=True)[1]], cells

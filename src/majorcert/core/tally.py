@@ -30,11 +30,6 @@ def count_votes(labels: Ints, n_classes: int) -> Ints:
     return counts
 
 
-def solid_labels(labels: Ints, fragile: Bools | None) -> Ints:
-    """The ballots with the (images, ablations) fragile ones empty."""
-    return labels if fragile is None else np.where(fragile[:, :, None], labels.dtype.type(NO_LABEL), labels)
-
-
 def kept_votes(labels: Ints, listed: Ints, touched: Touched) -> Ints:
     """(images, slots, cell rows, cell columns) the votes for each listed label that a patch leaves alone."""
     wanted = np.where(listed == NO_LABEL, NO_LABEL - 1, listed).astype(labels.dtype)[:, :, None]

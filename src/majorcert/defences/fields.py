@@ -3,14 +3,14 @@
 A cell of the map is an ablation: its region is the cell's receptive field, and what it says depends on nothing else.
 """
 
-import re
 from dataclasses import dataclass
 
 import numpy as np
 
 from majorcert.core.regions import Strategy
-from majorcert.core.threat import Bools, ImageSize, whole
+from majorcert.core.threat import Bools, ImageSize
 from majorcert.errors import StrategyError
+from majorcert.errors.checks import parsed, whole
 
 WIDTH = "the width of Fields in pixels"
 
@@ -45,10 +45,10 @@ class Fields(Strategy):
 
 def fields(spec: str) -> Fields:
     """Read "fields:11", "fields:11/2" or "fields:32x5/2" (height x width / stride), as `str` gives them."""
-    match = re.fullmatch(r"fields:([0-9]{1,6})(?:x([0-9]{1,6}))?(?:/([0-9]{1,6}))?", spec)
-    if match is None:
-        raise StrategyError(f"cannot read {spec!r} as fields; write for example 'fields:11/2' or 'fields:32x5'")
-    return Fields(int(match[1]), int(match[3] or 1), whole(int(match[2] or match[1]), WIDTH, StrategyError))
+    what = "fields; write for example 'fields:11/2' or 'fields:32x5'"
+    pattern = r"fields:([0-9]{1,6})(?:x([0-9]{1,6}))?(?:/([0-9]{1,6}))?"
+    height, width, stride = parsed(spec, pattern, what, StrategyError)
+    return Fields(int(height or 0), int(stride or 1), whole(int(width or height or 0), WIDTH, StrategyError))
 
 
 Strategy.further["fields"] = fields

@@ -4,7 +4,6 @@ The per-placement certificate is proved in docs/soundness.md: a mask that covers
 mask leaves the same label, decides alone. That all pairs agree, the published condition, is a special case.
 """
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
@@ -15,10 +14,11 @@ import numpy.typing as npt
 
 from majorcert.core.plurality import Ints, plurality
 from majorcert.core.reach import NO_LABEL, Evidence, Reach, list_labels
-from majorcert.core.records import checked_distance, checked_images, checked_size, filled, taken
+from majorcert.core.records import filled, taken
 from majorcert.core.tally import count_votes
-from majorcert.core.threat import Bools, ImageSize, Patch, whole
+from majorcert.core.threat import Bools, ImageSize, Patch
 from majorcert.errors import BallotsError, EvidenceError, StrategyError
+from majorcert.errors.checks import checked_labels, checked_record, checked_size, parsed, whole
 
 CHUNK_ENTRIES = 2**24
 """Entries of tables that are looked at together; results do not depend on it."""
@@ -42,11 +42,10 @@ class Masks:
     @classmethod
     def parse(cls, spec: str) -> "Masks":
         """Read "masks:5/3" or "masks:3x7/2", as `str` gives them."""
-        match = re.fullmatch(r"masks:([0-9x]{1,13})(?:/([0-9]{1,6}))?", str(spec).strip())
-        if match is None:
-            raise StrategyError(f"cannot read {spec!r} as masks; write for example 'masks:5/3' or 'masks:3x7/2'")
-        patch = Patch.parse(match[1])
-        return cls(patch.height, patch.width, stride=int(match[2] or 1))
+        what = "masks; write for example 'masks:5/3' or 'masks:3x7/2'"
+        size, stride = parsed(spec, r"masks:([0-9x]{1,13})(?:/([0-9]{1,6}))?", what, StrategyError)
+        patch = Patch.parse(str(size))
+        return cls(patch.height, patch.width, stride=int(stride or 1))
 
     def __str__(self) -> str:
         square = self.patch.height == self.patch.width
@@ -123,18 +122,8 @@ class MaskPairs(Evidence):
         table = _checked(np.asarray(labels), n, n_classes, f"{masks} on {size[0]}x{size[1]}")
         described: dict[str, Any] = {"kind": "mask-pairs", "strategy": str(masks), "masks": str(masks)}
         described |= {"image_size": list(size), "n_classes": n_classes}
-        given = {key: value for key, value in (provenance or {}).items() if key != "fragile"}
-        filled(
-            self,
-            labels=table,
-            masks=masks,
-            image_size=size,
-            n_classes=n_classes,
-            images=checked_images(images, len(table)),
-            provenance={**given, **described},
-            distance=None if distance is None else checked_distance(np.asarray(distance), (len(table), n)),
-            fragile=None,
-        )
+        record = checked_record((len(table), n), images, provenance, distance, **described)
+        filled(self, labels=table, masks=masks, image_size=size, n_classes=n_classes, **record)
         if (table == NO_LABEL).any():
             self._check_unfinished()
         agreed = _agreed(table, _row_index(n))
@@ -248,7 +237,4 @@ def _checked(labels: npt.NDArray[Any], n: int, n_classes: int, what: str) -> Int
         if not np.array_equal(labels, labels.transpose(0, 2, 1)):
             raise BallotsError("the label under two masks does not depend on their order; this table is not symmetric")
         labels = labels[:, *np.triu_indices(n)]
-    if labels.size and (labels.min() < NO_LABEL or labels.max() >= n_classes):
-        wrong = labels.min() if labels.min() < NO_LABEL else labels.max()
-        raise BallotsError(f"labels are 0 to {n_classes - 1}, got {wrong}")
-    return labels.astype(np.min_scalar_type(-n_classes))
+    return checked_labels(labels, n_classes, NO_LABEL)

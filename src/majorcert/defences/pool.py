@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 
 from majorcert.core.ballots import Ballots
-from majorcert.core.majority import check_together
 from majorcert.core.plurality import Ints, plurality
 from majorcert.core.reach import Evidence, Reach
 from majorcert.core.records import filled, taken
-from majorcert.core.tally import Candidates, kept_votes, rewritable, solid_labels
+from majorcert.core.tally import Candidates, kept_votes, rewritable
 from majorcert.core.threat import Bools, ImageSize, Patch
 from majorcert.errors import EvidenceError
+from majorcert.errors.checks import check_together
 
 LARGEST_WEIGHT = 2**31 - 1
 
@@ -114,9 +114,7 @@ class Pool(Evidence):
         gain = np.full((1, len(tops), len(lefts)), slack or 0, dtype=np.int64)
         for weight, member, touched in zip(self.weights, self.members, each_touched, strict=True):
             here = touched.rows[tops], touched.columns[lefts]
-            kept += weight * _at(
-                kept_votes(solid_labels(member.labels, member.fragile), candidates.listed, touched), *here
-            )
+            kept += weight * _at(kept_votes(member.solid(), candidates.listed, touched), *here)
             free = rewritable(member.fragile, touched) + (touched.n_touched() if slack is None else 0)
             gain = gain + weight * _at(free, *here)
         return candidates.elected(kept, gain, rows, columns)

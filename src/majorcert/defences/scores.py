@@ -11,11 +11,12 @@ import numpy.typing as npt
 
 from majorcert.core.ballots import Ballots
 from majorcert.core.plurality import Ints
-from majorcert.core.records import checked_images, checked_size, filled, taken
+from majorcert.core.records import filled, taken
 from majorcert.core.regions import Strategy
 from majorcert.core.regions import strategy as read_strategy
 from majorcert.core.threat import ImageSize
 from majorcert.errors import BallotsError
+from majorcert.errors.checks import check_ablations, checked_record, checked_size
 
 LARGEST_POINTS = 2**31 - 1
 CHUNK_VOTES = 2**19
@@ -56,16 +57,9 @@ class Scores:
         if int(one) != one or one < 1:
             raise BallotsError(f"`one` is the number of points of a score of 1, so at least 1; got {one}")
         described = {"strategy": str(strategy), "image_size": list(size), "n_classes": array.shape[2]}
-        given = {key: value for key, value in (provenance or {}).items() if key != "fragile"}
-        filled(
-            self,
-            points=array,
-            one=int(one),
-            strategy=strategy,
-            image_size=size,
-            images=checked_images(images, len(array)),
-            provenance={**given, **described, "scores_one": int(one)},
-        )
+        record = checked_record(array.shape[:1], images, provenance, None, **described, scores_one=int(one))
+        filled(self, points=array, one=int(one), strategy=strategy, image_size=size)
+        filled(self, images=record["images"], provenance=record["provenance"])
 
     @classmethod
     def rounded(
@@ -131,12 +125,7 @@ class Scores:
 def _checked(points: npt.NDArray[Any], strategy: Strategy, image_size: ImageSize) -> Points:
     if points.ndim != 3 or points.dtype.kind not in "iu" or points.shape[2] < 2:
         raise BallotsError(f"expected whole (images, ablations, classes) points, got {points.dtype} {points.shape}")
-    n_ablations = strategy.n_ablations(image_size)
-    if points.shape[1] != n_ablations:
-        height, width = image_size
-        raise BallotsError(
-            f"{strategy} makes {n_ablations} ablations of a {height}x{width} image, got scores of {points.shape[1]}"
-        )
+    check_ablations(points.shape[1], "scores", strategy, image_size)
     if points.size and (points.min() < 0 or points.max() > LARGEST_POINTS):
         wrong = points.min() if points.min() < 0 else points.max()
         raise BallotsError(f"points are 0 to {LARGEST_POINTS}, got {wrong}")

@@ -14,12 +14,12 @@ import numpy.typing as npt
 
 from majorcert.core.ballots import Ballots
 from majorcert.core.reach import Evidence
-from majorcert.core.records import MAX_SIDE
 from majorcert.core.threat import Patch
 from majorcert.defences.masking import MaskPairs
 from majorcert.defences.patchguard import MaskedScores
 from majorcert.defences.scores import Scores
 from majorcert.errors import BallotsError, EvidenceError
+from majorcert.errors.checks import MAX_SIDE
 from majorcert.files.scoring import stored_distance
 from majorcert.files.untrusted import check_room, typed
 

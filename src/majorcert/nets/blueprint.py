@@ -10,9 +10,9 @@ from safetensors import SafetensorError
 from safetensors.torch import load
 from torch import Tensor, nn
 
-from majorcert.core.records import checked_size
 from majorcert.core.threat import ImageSize
 from majorcert.errors import MajorcertError, ModelError
+from majorcert.errors.checks import checked_size
 from majorcert.files.seal import digest
 from majorcert.files.untrusted import read_bytes, read_json, reason, typed
 from majorcert.nets.checkpoint import write_json, write_tensors

@@ -16,17 +16,18 @@ from torch import Tensor
 
 from majorcert.core.ballots import Ballots
 from majorcert.core.drs import DrsBound, drs
-from majorcert.core.largest import largest_patch
 from majorcert.core.majority import ReachKind, majorcert
 from majorcert.core.plurality import Ints, plurality_of_labels
 from majorcert.core.reach import Evidence
-from majorcert.core.records import checked_size, filled
+from majorcert.core.records import filled
 from majorcert.core.regions import Strategy
 from majorcert.core.regions import strategy as read_strategy
 from majorcert.core.threat import ImageSize, Patch
 from majorcert.core.verdict import Verdict
+from majorcert.defences.largest import largest_patch
 from majorcert.defences.masking import Masks
 from majorcert.errors import ModelError
+from majorcert.errors.checks import checked_size
 from majorcert.nets.blueprint import Blueprint
 from majorcert.nets.data import Dataset
 from majorcert.nets.ensemble_file import member_folders, member_names, resolved, write_members

@@ -1,10 +1,10 @@
 """How a defender hides pixels: by a strategy, of which views show regions, or by masks, which hide them."""
 
-from majorcert.core.records import checked_size
 from majorcert.core.regions import Strategy, strategy
 from majorcert.core.threat import ImageSize
 from majorcert.defences.masking import Masks
 from majorcert.errors import ModelError
+from majorcert.errors.checks import checked_size
 from majorcert.files.untrusted import check_room
 from majorcert.nets.views import VIEWS, View
 

@@ -10,13 +10,14 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from majorcert.core.largest import largest_patch
 from majorcert.core.majority import majorcert
 from majorcert.core.plurality import Ints
-from majorcert.core.records import checked_size, filled
+from majorcert.core.records import filled
 from majorcert.core.threat import ImageSize, Patch
 from majorcert.core.verdict import Verdict
+from majorcert.defences.largest import largest_patch
 from majorcert.defences.masking import MaskPairs, Masks
+from majorcert.errors.checks import checked_size
 from majorcert.nets.blueprint import Blueprint
 from majorcert.nets.company import Network
 from majorcert.nets.data import Dataset

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from majorcert.core.majority import check_together
 from majorcert.core.plurality import Ints
 from majorcert.core.reach import Evidence
 from majorcert.core.threat import Patch
 from majorcert.core.verdict import Verdict
 from majorcert.errors import DataError, EvidenceError, PatchError
+from majorcert.errors.checks import check_together
 from majorcert.files.truth import split_size
 from majorcert.files.untrusted import cleaned
 from majorcert.reports.rooms import room_of

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from majorcert.core.largest import largest_patch
 from majorcert.core.majority import majorcert
 from majorcert.core.reach import Evidence
 from majorcert.core.threat import Bools, Patch
+from majorcert.defences.largest import largest_patch
 from majorcert.errors import DataError
 from majorcert.files.untrusted import cleaned
 from majorcert.reports.contents import Contents

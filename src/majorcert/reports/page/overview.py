@@ -6,11 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from majorcert.core.largest import largest_patch
 from majorcert.core.majority import majorcert
 from majorcert.core.plurality import Ints
 from majorcert.core.threat import Patch
 from majorcert.core.verdict import Verdict
+from majorcert.defences.largest import largest_patch
 from majorcert.reports.contents import Contents
 from majorcert.reports.rows import Row, alone, by_theorem1, safe_map
 

@@ -4,10 +4,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from majorcert.core.majority import ReachKind, check_together, clean_label, majorcert, most_certified_alone
+from majorcert.core.majority import ReachKind, clean_label, majorcert, most_certified_alone
 from majorcert.core.plurality import Ints
 from majorcert.core.reach import Evidence
 from majorcert.core.threat import Bools, Patch
+from majorcert.errors.checks import check_together
 
 
 def largest_patch(defenders: Sequence[Evidence], *, reach: ReachKind = "exact") -> Ints:
