@@ -60,7 +60,7 @@ def test_what_makes_no_sense_is_refused(tmp_path: Path) -> None:
     unlabelled = Dataset(images.images, None, NAMES, "made", "test")
     with pytest.raises(DataError, match="made has no labels"):
         attack(ensemble(), unlabelled, mc.Patch(2), tmp_path / "out")
-    with pytest.raises(ModelError, match="'float32' or 'bfloat16', got 'half'"):
+    with pytest.raises(ModelError, match="'float32' or 'bfloat16' or 'float16', got 'half'"):
         attack(ensemble(), images, mc.Patch(2), tmp_path / "out", precision="half")  # type: ignore[arg-type]
     others = Dataset(images.images, images.labels, ("a", "b", "c"), "made", "test")
     with pytest.raises(DataError, match="other classes"):

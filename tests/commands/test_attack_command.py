@@ -275,7 +275,9 @@ def test_what_makes_no_sense_is_refused_in_one_sentence(runs: Path, tmp_path: Pa
     out = ("--out", tmp_path / "out")
     attack = ("attack", runs / "defended", "digits", *out, "--device", "cpu")
     assert "a 9x9 patch does not fit in a 8x8 image" in refused(*attack, "--patch", "9")
-    assert "the precision is 'float32' or 'bfloat16', got 'half'" in refused(*attack, "--precision", "half")
+    assert "the precision is 'float32' or 'bfloat16' or 'float16', got 'half'" in refused(
+        *attack, "--precision", "half"
+    )
     assert "there is no folder 'nothing'" in refused("attack", "nothing", "digits", *out)
     whole = ("--undefended", runs / "defended" / "rows-2")
     assert "is a defender (rows:2), not an undefended classifier; train one for 8x8 images" in refused(*attack, *whole)

@@ -322,7 +322,7 @@ def test_settings_that_make_no_sense_are_refused() -> None:
         voter(threshold=-0.1)
     with pytest.raises(ModelError, match="at least one view"):
         voter(batch_size=0)
-    with pytest.raises(ModelError, match="'float32' or 'bfloat16', got 'int8'"):
+    with pytest.raises(ModelError, match="'float32' or 'bfloat16' or 'float16', got 'int8'"):
         voter(precision="int8")
     with pytest.raises(ModelError, match="no device 'gpu'"):
         voter(device="gpu")
@@ -342,11 +342,12 @@ def test_a_store_is_not_continued_by_a_compiled_network(tmp_path: Path) -> None:
         vote(compiled, pictures(4), tmp_path / "e.zarr", rank=1, world_size=2, chunk=2)
 
 
-def test_reduced_precision_is_recorded_and_close() -> None:
+@pytest.mark.parametrize(("precision", "most"), [("bfloat16", 0.1), ("float16", 0.01)])
+def test_reduced_precision_is_recorded_and_close(precision: str, most: float) -> None:
     exact = voter().vote(pictures(4).images, keep_scores=True).scores
-    reduced = voter(precision="bfloat16")
+    reduced = voter(precision=precision)
     scores = reduced.vote(pictures(4).images, keep_scores=True).scores
     assert exact is not None
     assert scores is not None
-    assert reduced.facts()["precision"] == "bfloat16"
-    assert 0 < float((scores - exact).abs().max()) < 0.1
+    assert reduced.facts()["precision"] == precision
+    assert 0 < float((scores - exact).abs().max()) < most

@@ -57,7 +57,7 @@ def verify(
     ] = None,
     split: Annotated[str | None, typer.Option(help="Of the images; by default the one on record.")] = None,
     device: Device = "auto",
-    precision: Annotated[str | None, typer.Option(help="'float32' or 'bfloat16'; by default as on record.")] = None,
+    precision: Annotated[str | None, typer.Option(help="'float32', 'bfloat16', ...; by default as on record.")] = None,
     checker: Annotated[Path | None, typer.Option("--with", help="The checker from the proofs: ask it too.")] = None,
     data_dir: DataDir = Path("data"),
     split_seed: SplitSeed = 0,

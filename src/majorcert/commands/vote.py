@@ -27,7 +27,9 @@ def vote(
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Draws the images of --limit.")] = 0,
     device: Device = "auto",
-    precision: Annotated[str | None, typer.Option(help="'float32' or 'bfloat16'; by default bfloat16 on CUDA.")] = None,
+    precision: Annotated[
+        str | None, typer.Option(help="'float32', 'bfloat16' or 'float16'; by default bfloat16 on CUDA.")
+    ] = None,
     batch_size: Annotated[
         int | None, typer.Option(help="Views in one pass on a GPU; on a CPU it makes no difference.")
     ] = None,

@@ -61,7 +61,7 @@ class Defender(Member):
         config: what the model was built from, if it is one of this package; with it the defender can be saved.
         training: what is recorded with it of how it was trained.
         device: "cpu", "cuda", "cuda:1", or "auto" for CUDA where there is any.
-        precision: "float32" or "bfloat16"; by default bfloat16 on CUDA and float32 elsewhere.
+        precision: "float32", "bfloat16" or "float16"; by default bfloat16 on CUDA and float32 elsewhere.
         batch_size: views in one pass on a GPU; by default as many as suit it.
         compiled: compile the network first.
     """

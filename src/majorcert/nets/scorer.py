@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import torch
 from torch import Tensor, nn
@@ -31,8 +31,8 @@ from majorcert.nets.device import usable_device
 from majorcert.nets.folded import folded
 from majorcert.nets.models import ModelConfig
 
-Precision = Literal["float32", "bfloat16"]
-PRECISIONS: dict[str, torch.dtype] = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+Precision = Literal["float32", "bfloat16", "float16"]
+PRECISIONS: dict[str, torch.dtype] = {name: getattr(torch, name) for name in get_args(Precision)}
 TILE_PIXELS = 2**22
 """About how many pixels the views of one tile have on an accelerator."""
 BETWEEN = 64
@@ -97,7 +97,7 @@ class Scorer:
             raise ModelError(f"a batch has at least one view, got a batch size of {batch_size}")
         kind: Precision = precision or ("bfloat16" if device.type == "cuda" else "float32")
         if kind not in PRECISIONS:
-            raise ModelError(f"the precision is 'float32' or 'bfloat16', got {precision!r}")
+            raise ModelError(f"the precision is {' or '.join(map(repr, PRECISIONS))}, got {precision!r}")
         dtype = PRECISIONS[kind]
         n_pixels = shape[1] * shape[2]
         if device.type == "cpu":
