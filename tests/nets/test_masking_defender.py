@@ -312,6 +312,13 @@ def test_averages_and_mirror_images_are_masking_defenders(network: torch.nn.Modu
     for wrong in (0.0, 1.5):
         with pytest.raises(ModelError, match=f"above 0 and at most 1, as in 'cascade:0.9', got 'cascade:{wrong:g}'"):
             averaged([tmp_path / "a", tmp_path / "b"], tmp_path / "wrong", sure=wrong)
+    (other,) = averaged([tmp_path / "a"], tmp_path / "finer", masks="masks:2/1")
+    finer = load_defender(tmp_path / "finer")
+    assert (str(other.strategy), str(finer.strategy)) == ("masks:2/1", "masks:2/1")
+    assert np.array_equal(finer.evidence(images).label, defender(network, "masks:2/1").predict(images))
+    voting().save(tmp_path / "voting")
+    with pytest.raises(ModelError, match="under masks a view is 'masked', got 'crop'"):
+        averaged([tmp_path / "voting"], tmp_path / "wrong", masks="masks:2/1")
     with pytest.raises(ModelError, match=r"threshold is None there, got 0.3"):
         averaged([tmp_path / "a", tmp_path / "b"], tmp_path / "wrong", threshold=0.3)
 

@@ -21,6 +21,9 @@ def average(
     sure: Annotated[
         float | None, typer.Option(help="Of masks: the first network alone decides where it is so sure, as in 0.9.")
     ] = None,
+    masks: Annotated[
+        str | None, typer.Option(help="Of masks: look through these instead, as in masks:2/4; also for one run.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Average the probabilities of several trained networks, so that each ablation casts one, better ballot.
@@ -31,7 +34,7 @@ def average(
     """
     from majorcert.nets.averaging import averaged
 
-    blueprints = averaged(runs, out, mirrored=mirror, threshold=threshold, sure=sure)
+    blueprints = averaged(runs, out, mirrored=mirror, threshold=threshold, sure=sure, masks=masks)
     what = f"the average of {len(runs)} networks" if len(runs) > 1 else "the network"
     also = ", every view also seen in a mirror" if mirror else ""
     for blueprint in blueprints:

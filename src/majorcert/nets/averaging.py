@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from majorcert.defences.masking import Masks
 from majorcert.errors import ModelError
 from majorcert.nets.blueprint import Blueprint
 from majorcert.nets.ensemble_file import member_folders, resolved, write_members
@@ -21,6 +22,7 @@ def averaged(
     mirrored: bool = False,
     threshold: float | None = None,
     sure: float | None = None,
+    masks: str | None = None,
 ) -> list[Blueprint]:
     """Write the defender that averages these runs, or the ensemble that averages these ensembles member by member.
 
@@ -28,8 +30,9 @@ def averaged(
         mirrored: show each network every view and its mirror image (not for digits or letters).
         threshold: of the new defenders; by default as in the first run.
         sure: under masks, the first network alone decides where its top probability is at least that.
+        masks: look through these instead of those that the first run is for, as in "masks:2/4".
     """
-    if not runs or (len(runs) == 1 and not mirrored):
+    if not runs or (len(runs) == 1 and not mirrored and masks is None):
         raise ModelError(f"an average is made of two runs or more, or of one that is mirrored; got {len(runs)}")
     if threshold is not None and not 0 < threshold <= 1:
         raise ModelError(f"the threshold is above 0 and at most 1, got {threshold}")
@@ -42,6 +45,8 @@ def averaged(
             raise ModelError(f"{run} has {len(folders)} defenders, and {runs[0]} has {len(members[0])}")
     groups = list(zip(*members, strict=True))
     blueprints = [_alike(group, mirrored) for group in groups]
+    if masks is not None:
+        blueprints = [[replace(each, strategy=Masks.parse(masks)) for each in group] for group in blueprints]
     places = [out / group[0].name for group in groups] if (runs[0] / ENSEMBLE).is_file() else [out]
     for folder in (out, *places):
         check_free(folder)
