@@ -49,9 +49,11 @@ def pictures(n: int = 6) -> Tensor:
 
 
 def victim_of(ensemble: Ensemble, images: Tensor) -> Victim:
-    surrogates = [Surrogate.of(each.voter, PATCH, "float32") for each in ensemble.defenders]
-    ballots = [torch.from_numpy(each.labels.astype(np.int64)) for each in ensemble.ballots(images)]
-    return Victim.of(surrogates, images, ballots, len(ensemble.class_names))
+    surrogates = [Surrogate.of(each, PATCH, "float32") for each in ensemble.defenders]
+    evidence = ensemble.ballots(images)
+    ballots = [torch.from_numpy(each.labels.astype(np.int64)) for each in evidence]
+    labels = torch.from_numpy(np.stack([each.label for each in evidence], axis=1))
+    return Victim.of(surrogates, images, ballots, torch.eye(len(evidence)), labels, len(ensemble.class_names))
 
 
 def every_site(n_images: int) -> Sites:
@@ -71,18 +73,19 @@ def test_what_the_search_sees_is_what_the_plain_path_says(threshold: float | Non
     look = victim.look(sites, patches.float() / 255, victim.kept(sites))
     painted = paste(images[sites.image], patches, sites.top, sites.left)
     for place, ballots in enumerate(ensemble.ballots(painted)):
-        np.testing.assert_array_equal(look.counts[:, place].numpy(), ballots.counts())
+        np.testing.assert_array_equal(look.counts[:, place, 0].numpy(), ballots.counts())
     np.testing.assert_array_equal(look.label.numpy(), ensemble.predict(painted))
     assert (look.label != victim.clean[sites.image]).any()
-    label, lacking, _ = probe(victim, sites, patches, batch_size=50, progress=lambda done: None)
+    label, fooled, distance = probe(victim, sites, patches, batch_size=50, progress=lambda done: None)
     assert torch.equal(label, look.label)
-    assert torch.equal(lacking, look.lacking())
+    assert torch.equal(fooled, look.label != victim.clean[sites.image])
+    assert torch.allclose(distance, look.lacking() + 1 - look.support)
 
 
 @pytest.mark.parametrize("spec", [*SPECS, "blocks:2/4", "columns:10/10"])
 def test_the_touched_views_are_those_of_the_strategy(spec: str) -> None:
     defender = Defender(brightness, spec, "crop", 0.4, image_size=SIZE)
-    surrogate = Surrogate.of(defender.voter, PATCH, "float32")
+    surrogate = Surrogate.of(defender, PATCH, "float32")
     touched = defender.strategy.touched(PATCH, SIZE)
     sites = every_site(1)
     ablations, real = surrogate.touched(sites.top, sites.left)
@@ -92,7 +95,7 @@ def test_the_touched_views_are_those_of_the_strategy(spec: str) -> None:
 
 @pytest.mark.parametrize("threshold", [0.4, None])
 def test_soft_votes_become_true_votes_at_low_temperature(threshold: float | None) -> None:
-    surrogate = Surrogate.of(defenders(threshold)[0].voter, PATCH, "float32")
+    surrogate = Surrogate.of(defenders(threshold)[0], PATCH, "float32")
     logs = torch.randn(50, 4, 3, generator=torch.Generator().manual_seed(0)).log_softmax(dim=2)
     true = surrogate.votes(logs)
     assert torch.allclose(surrogate.soft_votes(logs, 1e-6), true.float(), atol=1e-3)
@@ -192,7 +195,7 @@ def test_of_a_certified_image_every_seeming_flip_is_judged(safe: bool, n_judged:
 
     def judge(which: Any, painted: Tensor, placements: Any) -> Any:
         judged.extend(which.tolist())
-        return np.zeros(len(painted), dtype=np.int64)
+        return np.zeros(len(painted), dtype=np.int64), np.zeros(len(painted), dtype=bool)
 
     under_attack = object.__new__(GroupAttack)
     under_attack.group = SimpleNamespace(  # type: ignore[assignment]

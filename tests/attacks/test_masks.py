@@ -60,7 +60,11 @@ def test_masks_that_leak_are_found_out(tmp_path: Path, monkeypatch: pytest.Monke
     assert not np.array_equal(before.labels, after.labels)  # type: ignore[attr-defined]
 
 
-def test_masking_and_voting_together_are_not_attacked_yet(tmp_path: Path) -> None:
+def test_masking_and_voting_together_are_attacked_as_one(tmp_path: Path) -> None:
     voting = mc.Defender(brightness, "rows:3", "crop", 0.4, image_size=SIZE, class_names=NAMES)
-    with pytest.raises(mc.ModelError, match="defenders that vote, got masks:2/2, rows:3"):
-        mc.attack(mc.Ensemble([*defended().defenders, voting]), pictures(), 2, tmp_path, effort=EFFORT)
+    mixed = mc.Ensemble([*defended().defenders, voting])
+    found = mc.attack(mixed, pictures(), 2, tmp_path, effort=EFFORT)
+    assert found.complaints == ()
+    row = found.summary["defended"]
+    assert 0 < row["certified"] <= row["under_attack"] < row["clean"]
+    assert row["about"]["strategies"] == ["masks:2/2", "rows:3"]

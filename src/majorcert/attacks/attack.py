@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import torch
@@ -12,7 +12,7 @@ import torch
 from majorcert.attacks.effort import Effort
 from majorcert.attacks.logbook import Logbook
 from majorcert.attacks.paint import Pool
-from majorcert.attacks.run import AttackRun
+from majorcert.attacks.run import AttackRun, Promise
 from majorcert.attacks.summary import summarised
 from majorcert.core.threat import Patch, as_patch
 from majorcert.errors import DataError, ModelError, StoreError
@@ -57,6 +57,7 @@ def attack(
     *,
     undefended: Defender | None = None,
     n_images: int | None = None,
+    promise: Promise = "recovery",
     effort: Effort | None = None,
     precision: Precision | None = None,
     batch_size: int | None = None,
@@ -64,13 +65,15 @@ def attack(
 ) -> Attacked:
     """Attack every image that is classified correctly, certified ones too, with real patches.
 
-    Rows, summary and painted images go to the folder `out`. Killed and started again with the same settings,
+    Under the promise of recovery an attack succeeds if the label changes; under detection, if it changes and no alert
+    is raised. Rows, summary and painted images go to the folder `out`. Killed and started again with the same settings,
     it goes on.
 
     >>> mc.attack(ensemble, load("digits", "test"), 2, "attacked", n_images=100).summary["defended"]["under_attack"]
 
     Args:
         undefended: a classifier that is attacked in the same way, to compare.
+        promise: "recovery" or "detection"; the undefended classifier has no alert, its label need only change.
         n_images: so many, by lot from the seed of the effort; by default all.
         precision: of the search; labels are judged in the precision of the ensemble.
         batch_size: candidate patches at once; by default as many as suit.
@@ -78,6 +81,8 @@ def attack(
     out, size, how = Path(out), as_patch(patch), effort or Effort()
     if precision not in (None, *PRECISIONS):
         raise ModelError(f"the precision is {' or '.join(map(repr, PRECISIONS))}, got {precision!r}")
+    if promise not in get_args(Promise):
+        raise ModelError(f"the promise is {' or '.join(map(repr, get_args(Promise)))}, got {promise!r}")
     if undefended is None and (out / "undefended" / ROWS).exists():
         raise StoreError(
             f"{out}: the record of an attack on an undefended classifier as well; give that again, or another folder"
@@ -92,7 +97,8 @@ def attack(
     runs: dict[str, AttackRun] = {}
     for name, (each, folder) in classifiers.items():
         _check_fit(each, images)
-        runs[name] = AttackRun.of(each, sample, numbers, pool, size, how, precision, batch_size, folder)
+        kept: Promise = promise if name == "defended" else "recovery"
+        runs[name] = AttackRun.of(each, sample, numbers, pool, size, how, precision, batch_size, folder, kept)
     # All are opened before any work is done, so that settings which do not fit are refused at once.
     logs = {name: Logbook(run.folder / ROWS, run.about()) for name, run in runs.items()}
     for name, run in runs.items():
@@ -126,8 +132,9 @@ def _complaints(run: AttackRun, log: Logbook, name: str, summary: dict[str, Any]
     ]
     if broken := summary[name]["broken"]:
         found.append(
-            f"a promise was broken on {len(broken)} images ({name}): either a certified label changed or a view voted "
-            "otherwise that no patch touched; this is a fault of majorcert: please report it with the folder "
+            f"a promise was broken on {len(broken)} images ({name}): either a certified label changed"
+            f"{' without an alert' if run.promise == 'detection' else ''} or a view voted otherwise that no patch "
+            "touched; this is a fault of majorcert: please report it with the folder "
             f"{run.folder / 'broken'}"
         )
     return found

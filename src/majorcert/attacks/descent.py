@@ -33,7 +33,7 @@ class Found:
     patches: Tensor
     """(N, C, h, w) uint8"""
     rank: Tensor
-    """(N,) as `Victim.rank`; under 0 where the label changed"""
+    """(N,) as `Victim.rank`; under 0 where the ensemble is fooled"""
     steps: Tensor
     """(N,) steps spent"""
 
@@ -47,21 +47,18 @@ class Found:
 
 
 def objective(victim: Victim, look: Look, aim: Aim, temperature: float = TEMPERATURE) -> Tensor:
-    """(N,) what is to be made small: by how much the soft votes of the easiest defenders miss what they are to say."""
-    hinges, pulls = [], []
-    for place, surrogate in enumerate(victim.surrogates):
-        logs, real = look.log_scores[place], look.real[place]
-        said = aim.said[:, place, None]
-        soft = surrogate.soft_votes(logs, temperature) * real[:, :, None]
-        counts = look.kept[place] + soft.sum(dim=1)
-        own, best_other = counts.gather(1, said)[:, 0], counts.scatter(1, said, float("-inf")).amax(dim=1)
-        n_touched = real.sum(dim=1).clamp(min=1)
-        hinges.append((best_other - own + 1).relu() / n_touched)
-        wanted = logs.gather(2, said[:, None].expand(-1, logs.shape[1], 1))[:, :, 0]
-        pulls.append(-(wanted * real).sum(dim=1) / n_touched)
-    hinge, pull = torch.stack(hinges, dim=1), torch.stack(pulls, dim=1)
-    chosen = aim.easiest(hinge.detach())
-    weight = torch.where(chosen, 1.0, RESERVE) * aim.movable
+    """(N,) what is to be made small: by how much the soft votes of the easiest defenders miss what they are to say.
+
+    Under the promise of detection they are to say it without each watched placement as well, so that none tells.
+    """
+    soft, pulls = [], []
+    for place, (surrogate, logs) in enumerate(zip(victim.surrogates, look.log_scores, strict=True)):
+        soft.append(surrogate.soft_votes(logs, temperature))
+        real = surrogate.touched(look.sites.top, look.sites.left)[1]
+        said = aim.said[:, victim.points[:, place].argmax(), None, None].expand(*logs.shape[:2], 1)
+        pulls.append(-(logs.gather(2, said)[:, :, 0] * real).sum(dim=1) / real.sum(dim=1).clamp(min=1))
+    hinge, pull = victim.misses(look, soft, aim), victim.by_defender(pulls)
+    weight = torch.where(aim.easiest(hinge.detach()), 1.0, RESERVE) * aim.movable
     return (weight * (hinge + PULL * pull * (hinge.detach() > 0))).sum(dim=1)
 
 
@@ -78,7 +75,7 @@ def descend(
     """The best patches that so many steps from `start`, (N, C, h, w) uint8, lead to.
 
     Candidates are taken `batch_size` at a time, and fewer if the device's memory is too small. An image is given up
-    as soon as one of its candidates in the batch has changed the label.
+    as soon as one of its candidates in the batch fools the ensemble.
 
     Args:
         progress: called with the number of candidates x steps that were done.
@@ -121,7 +118,7 @@ def _descend(
         whole = (patches.detach() * 255).round()
         look = victim.look(here, patches + (whole / 255 - patches).detach(), kept)
         with torch.no_grad():
-            rank = victim.rank(look, here, aimed)
+            rank = victim.rank(look, aimed)
             better = rank < best_rank[alive]
             best_rank[alive] = torch.where(better, rank, best_rank[alive])
             best[alive] = torch.where(better[:, None, None, None], whole.to(torch.uint8), best[alive])
@@ -139,7 +136,7 @@ def _descend(
 
 
 def _undecided(sites: Sites, rank: Tensor) -> Tensor:
-    """The candidates of images of which none has changed the label yet."""
+    """The candidates of images of which none fools the ensemble yet."""
     n_images = int(sites.image.max()) + 1
     decided = torch.zeros(n_images, dtype=torch.long, device=rank.device).index_add_(0, sites.image, (rank < 0).long())
     return (decided[sites.image] == 0).nonzero()[:, 0]
@@ -148,15 +145,17 @@ def _undecided(sites: Sites, rank: Tensor) -> Tensor:
 def probe(
     victim: Victim, sites: Sites, patches: Tensor, *, batch_size: int, progress: Callable[[int], None]
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """How patches fare as they are: (N,) the label, (N, defenders, labels) lacking votes and support."""
-    labels, lacking, support = [], [], []
+    """How patches fare as they are: (N,) the label, (N,) is the ensemble fooled, (N, defenders, labels) how far it is.
+
+    How far is told in votes that each label lacks; between equal ones the mean score decides.
+    """
+    parts = []
     with torch.no_grad():
         for begun in range(0, len(sites), batch_size):
             some = slice(begun, begun + batch_size)
             here = sites[some]
             look = victim.look(here, patches[some].float() / 255, victim.kept(here))
-            labels.append(look.label)
-            lacking.append(look.lacking())
-            support.append(look.support())
+            parts.append((look.label, look.fooled(victim.clean[here.image]), look.lacking() + 1 - look.support))
             progress(len(here))
-    return torch.cat(labels), torch.cat(lacking), torch.cat(support)
+    label, fooled, distance = (torch.cat(each) for each in zip(*parts, strict=True))
+    return label, fooled, distance

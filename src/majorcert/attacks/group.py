@@ -33,6 +33,7 @@ class Outcome:
     """What became of one image."""
 
     flipped: bool = False
+    """is the ensemble fooled: another label, and no alert?"""
     by: str = ""
     """"solid", "noise", "transplant" or "gradient" """
     placement: tuple[int, int] | None = None
@@ -40,11 +41,15 @@ class Outcome:
     """the label that was aimed at"""
     label: int | None = None
     """what is predicted now"""
+    changed: bool = False
+    """did any judged patch change the label, with an alert or without?"""
+    alerted: bool = False
+    """did any judged patch raise an alert?"""
     restarts: int = 0
     steps: int = 0
     painted: Tensor | None = field(default=None, repr=False)
     """(C, H, W) uint8: the image with the patch that changed its label"""
 
 
-Judge = Callable[[Ints, Tensor, npt.NDArray[np.int64]], Ints]
-"""From numbers of images in the group, painted uint8 images and (N, 2) placements to the labels that are predicted."""
+Judge = Callable[[Ints, Tensor, npt.NDArray[np.int64]], tuple[Ints, Bools]]
+"""From numbers of images in the group, painted uint8 images and (N, 2) placements to what is predicted, and alerts."""

@@ -22,14 +22,14 @@ from majorcert.attacks.victim import Sites
 from majorcert.core.plurality import Ints
 
 RECHECKED = 3
-"""So many patches of an image that seem to change its label are judged after each stage; the best one always is, and
+"""So many patches of an image that seem to fool the ensemble are judged after each stage; the best one always is, and
 of a certified image all of them."""
 
 
 def attack_group(
     group: Group, effort: Effort, pool: Pool, judge: Judge, *, batch_size: int, progress: Callable[[int], None]
 ) -> list[Outcome]:
-    """Attack every image of the group until its label changes or the effort is spent."""
+    """Attack every image of the group until the ensemble is fooled or the effort is spent."""
     under_attack = GroupAttack(group, effort, pool, judge, batch_size, progress)
     under_attack.try_cheap_patches()
     for wave in range(effort.placements):
@@ -71,11 +71,10 @@ class GroupAttack:
         where = np.broadcast_to(placements[:, :, None], (*shape, 2)).reshape(-1, 2)
         every = np.broadcast_to(patches[:, None], (*shape, *self.patch_shape)).reshape(-1, *self.patch_shape)
         sites, tried = sites_of(image, where, self.device), torch.tensor(every, device=self.device)
-        label, lacking, support = probe(victim, sites, tried, batch_size=self.batch_size, progress=self.progress)
-        clean = victim.clean[sites.image]
-        gaps = rival_gaps(lacking + 1 - support, victim.labels[sites.image], clean)
+        label, fooled, distance = probe(victim, sites, tried, batch_size=self.batch_size, progress=self.progress)
+        gaps = rival_gaps(distance, victim.labels[sites.image], victim.clean[sites.image])
         self._choose(gaps.view(*shape, -1).cpu().numpy(), placements, patches)
-        rank = torch.where(label != clean, -1.0, gaps.amin(dim=1))
+        rank = torch.where(fooled, -1.0, gaps.amin(dim=1))
         names = np.broadcast_to(np.array(made[0][1]), shape).reshape(-1)
         self._recheck(sites, tried, rank, label.cpu().numpy(), names)
 
@@ -117,8 +116,7 @@ class GroupAttack:
         What a rival still lacks under the best cheap patch counts as much as what it needs at least.
         """
         victim = self.group.victim
-        n_touched = sum(surrogate.n_touched for surrogate in victim.surrogates) / len(victim.surrogates)
-        far = gaps.min(axis=2) / n_touched + needs(victim, placements)
+        far = gaps.min(axis=2) / victim.most_touched + needs(victim, placements)
         rival, order = far.argmin(axis=2), far.min(axis=2).argsort(axis=1, kind="stable")
         for image, witness in enumerate(self.group.witnesses):
             for wave in range(self.effort.placements):
@@ -172,18 +170,23 @@ class GroupAttack:
         which, patch = torch.from_numpy(image[chosen]), patches.cpu()[some]
         top, left = sites.top.cpu()[some], sites.left.cpu()[some]
         painted = paste(self.group.images[which], patch, top, left)
-        labels = self.judge(image[chosen], painted, np.stack([top.numpy(), left.numpy()], axis=1))
-        clean = self.group.victim.clean.cpu().numpy()
-        for k, (candidate, label) in enumerate(zip(chosen, labels, strict=True)):
+        labels, alerts = self.judge(image[chosen], painted, np.stack([top.numpy(), left.numpy()], axis=1))
+        changed = labels != self.group.victim.clean.cpu().numpy()[image[chosen]]
+        for k, candidate in enumerate(chosen):
             outcome = self.outcomes[image[candidate]]
-            if label == clean[image[candidate]] or outcome.flipped:
-                continue
-            self.outcomes[image[candidate]] = replace(
+            tried = replace(
                 outcome,
-                flipped=True,
-                by=str(names[candidate]),
-                placement=(int(top[k]), int(left[k])),
-                rival=int(rivals[candidate]),
-                label=int(label),
-                painted=painted[k],
+                changed=outcome.changed or bool(changed[k]),
+                alerted=outcome.alerted or bool(alerts[k]),
             )
+            if changed[k] and not alerts[k] and not outcome.flipped:
+                tried = replace(
+                    tried,
+                    flipped=True,
+                    by=str(names[candidate]),
+                    placement=(int(top[k]), int(left[k])),
+                    rival=int(rivals[candidate]),
+                    label=int(labels[k]),
+                    painted=painted[k],
+                )
+            self.outcomes[image[candidate]] = tried

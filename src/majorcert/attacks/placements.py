@@ -63,7 +63,8 @@ def needs(victim: Victim, placements: npt.NDArray[np.int64]) -> npt.NDArray[np.f
     """(images, placements, labels) what each rival needs at (images, placements, 2), by the untouched votes alone.
 
     The share of the touched votes that would have to be given to it, summed over the defenders that it needs, and far
-    more where there are not so many.
+    more where there are not so many. Where an alert watches, nothing given counts without the patch: it must lead there
+    already, and the share is of the votes that it lacks on the clean image.
     """
     found = []
     for begun in range(0, len(placements), AT_ONCE):
@@ -72,9 +73,10 @@ def needs(victim: Victim, placements: npt.NDArray[np.int64]) -> npt.NDArray[np.f
         sites = sites_of(image, some.reshape(-1, 2), victim.clean.device)
         labels, clean = victim.labels[sites.image], victim.clean[sites.image]
         with torch.no_grad():
-            lack, n_touched = lacking(torch.stack(victim.kept(sites), dim=1)), victim.n_touched(sites)[:, :, None]
+            lack, n_touched = lacking(victim.kept_points(sites)), victim.n_touched(sites)[:, :, None]
+            wanted, given = (lacking(victim.counts[sites.image]), 0) if victim.watching else (lack, n_touched)
             # The last vote counts for nothing, so that a single view does not favour the label that wins ties.
-            share = (lack - 1).clamp(min=0) / n_touched.clamp(min=1)
-            gaps = rival_gaps(share + OUT_OF_REACH * (lack > n_touched), labels, clean)
+            share = (wanted - 1).clamp(min=0) / n_touched.clamp(min=1)
+            gaps = rival_gaps(share + OUT_OF_REACH * (lack > given), labels, clean)
         found.append(gaps.double().cpu().numpy().reshape(*some.shape[:2], -1))
     return np.concatenate(found)

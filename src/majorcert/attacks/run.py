@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -14,12 +14,12 @@ from majorcert.attacks.effort import Effort
 from majorcert.attacks.group import Group, Outcome
 from majorcert.attacks.group_attack import attack_group
 from majorcert.attacks.logbook import Logbook, Row, write_png
-from majorcert.attacks.masks import MaskAttack, MaskTarget
 from majorcert.attacks.paint import Pool
 from majorcert.attacks.placements import Choice
 from majorcert.attacks.surrogate import Surrogate
 from majorcert.attacks.victim import Victim
 from majorcert.attacks.watchdog import Watchdog
+from majorcert.core.detection import detect
 from majorcert.core.majority import majorcert
 from majorcert.core.plurality import Ints
 from majorcert.core.threat import Patch
@@ -27,7 +27,6 @@ from majorcert.core.verdict import Verdict
 from majorcert.errors import DataError, StoreError
 from majorcert.nets.data import Dataset
 from majorcert.nets.defender import Ensemble
-from majorcert.nets.masking import MaskingDefender
 from majorcert.nets.sources.decode import read_image
 from majorcert.nets.voter import Precision
 
@@ -35,6 +34,9 @@ CANDIDATE_PIXELS = {"cuda": 2**23, "cpu": 2**16}
 """About how many pixels the touched views of one batch of candidates have."""
 GROUP = {"cuda": 256, "cpu": 16}
 """How many images are attacked together."""
+ALERT = -1
+"""Stands for the label of an image that raises an alert, of which none is believed."""
+Promise = Literal["recovery", "detection"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +57,8 @@ class AttackRun:
     folder: Path
     """where painted images go, and in `broken` what shows a broken promise"""
 
+    promise: Promise = "recovery"
+
     @classmethod
     def of(
         cls,
@@ -67,20 +71,18 @@ class AttackRun:
         precision: Precision | None,
         batch_size: int | None,
         folder: Path,
+        promise: Promise,
     ) -> "AttackRun":
-        if masking_alone(ensemble):
-            return cls(ensemble, images, numbers, pool, patch, effort, "float32", (), batch_size or 1, folder)
-        device = ensemble.voting[0].voter.device.type
-        kind: Precision = precision or ("bfloat16" if device == "cuda" else "float32")
-        surrogates = tuple(Surrogate.of(each.voter, patch, kind) for each in ensemble.voting)
+        surrogates = tuple(Surrogate.of(each, patch, precision) for each in ensemble.defenders)
+        device, kind = surrogates[0].rows.device.type, surrogates[0].precision
         n_pixels = sum(each.n_pixels for each in surrogates)
         fitting = max(1, CANDIDATE_PIXELS.get(device, CANDIDATE_PIXELS["cpu"]) // n_pixels)
-        return cls(ensemble, images, numbers, pool, patch, effort, kind, surrogates, batch_size or fitting, folder)
+        size = batch_size or fitting
+        return cls(ensemble, images, numbers, pool, patch, effort, kind, surrogates, size, folder, promise)
 
     @property
     def device(self) -> str:
-        alone = masking_alone(self.ensemble)
-        return (alone.masker.scorer.device if alone else self.ensemble.voting[0].voter.device).type
+        return self.surrogates[0].rows.device.type
 
     @property
     def group(self) -> int:
@@ -112,6 +114,8 @@ class AttackRun:
             "precision": self.precision,
             "batch_size": self.batch_size,
             "group": self.group,
+            **({"promise": self.promise} if self.promise != "recovery" else {}),
+            **({"pooled": True} if self.ensemble.pooled else {}),
         }
 
     def run(self, log: Logbook, progress: Callable[[int], None]) -> None:
@@ -140,26 +144,14 @@ class AttackRun:
         """Certify a group of images, attack those that are classified correctly, and say what became of each."""
         images, numbers = self.images.images[some], self.numbers[some]
         before: list[Any] = self.ensemble.evidence(images)
-        verdict = majorcert(before, self.patch)
+        verdict = (detect if self.promise == "detection" else majorcert)(before, self.patch)
         watchdog = Watchdog(self.ensemble, images, numbers, before, verdict, self.folder / "broken")
         correct = np.flatnonzero(verdict.predicted == self.truth[some])
         progress(self.effort.candidate_steps(len(images) - len(correct)))
         outcomes: dict[int, Outcome] = {}
-        if alone := masking_alone(self.ensemble):
-            under = MaskAttack(MaskTarget.of(alone), self.patch, self.effort, self.pool, watchdog.judge)
-            for k in correct.tolist():
-                safe = np.asarray(verdict.safe)[k]
-                outcomes[k] = under.on(k, images[k], int(numbers[k]), int(verdict.predicted[k]), safe)
-                progress(self.effort.candidate_steps(1))
-        elif correct.size:
-            victim = Victim.of(
-                self.surrogates,
-                images[correct],
-                [torch.from_numpy(each.labels[correct].astype(np.int64)) for each in before],
-                len(self.ensemble.class_names),
-            )
+        if correct.size:
             found = attack_group(
-                _group(victim, images, numbers, verdict, correct),
+                _group(self._victim(images, before, correct), images, numbers, verdict, correct),
                 self.effort,
                 self.pool,
                 lambda which, painted, placements: watchdog.judge(correct[which], painted, placements),
@@ -169,11 +161,32 @@ class AttackRun:
             outcomes = dict(zip(correct.tolist(), found, strict=True))
         return [self._row(some.start + k, k, verdict, outcomes.get(k), watchdog) for k in range(len(images))]
 
+    def _victim(self, images: torch.Tensor, before: list[Any], some: Ints) -> Victim:
+        """Some of the images with their evidence; the networks of a pool vote together."""
+        networks, points = before, np.eye(len(before))
+        if self.ensemble.pooled:
+            networks, points = before[0].members, np.array([before[0].weights])
+        cast = [each.cast(evidence[some]) for each, evidence in zip(self.surrogates, networks, strict=True)]
+        return Victim.of(
+            self.surrogates,
+            images[some],
+            [torch.from_numpy(each.astype(np.int64)) for each in cast],
+            torch.from_numpy(points),
+            torch.from_numpy(np.stack([each.label[some] for each in before], axis=1)),
+            len(self.ensemble.class_names),
+            watching=self.promise == "detection",
+        )
+
     def _row(self, place: int, k: int, verdict: Verdict, outcome: Outcome | None, watchdog: Watchdog) -> Row:
         """What became of one image, which is the k-th of its group; a painted one is saved."""
         number, found = int(self.numbers[place]), outcome or Outcome()
         if found.painted is not None:
             write_png(self._png(number), found.painted)
+        silence = (
+            {}
+            if verdict.alert is None
+            else {"alert": bool(verdict.alert[k]), "changed": found.changed, "alerted": found.alerted}
+        )
         return {
             "image": number,
             "truth": int(self.truth[place]),
@@ -187,6 +200,7 @@ class AttackRun:
             "label": found.label,
             "restarts": found.restarts,
             "steps": found.steps,
+            **silence,
             "broken": sorted(watchdog.broken.get(k, ())),
         }
 
@@ -196,7 +210,12 @@ class AttackRun:
         painted = {row["image"]: found for row in rows if (found := self._painted(row["image"])) is not None}
         if not painted:
             return [row["image"] for row in rows]
-        labels = self.ensemble.predict(torch.from_numpy(np.stack(list(painted.values()))))
+        images = torch.from_numpy(np.stack(list(painted.values())))
+        if self.promise == "detection":
+            verdict = self.ensemble.detect(images, self.patch)
+            labels = np.where(np.asarray(verdict.alert), ALERT, verdict.predicted)
+        else:
+            labels = self.ensemble.predict(images)
         said = dict(zip(painted, labels.tolist(), strict=True))
         return [row["image"] for row in rows if row["label"] != said.get(row["image"])]
 
@@ -213,12 +232,6 @@ class AttackRun:
 
     def _png(self, number: int) -> Path:
         return self.folder / "painted" / f"{number:06d}.png"
-
-
-def masking_alone(ensemble: Ensemble) -> MaskingDefender | None:
-    """The one masking defender that an ensemble consists of, if it does."""
-    first = ensemble.defenders[0]
-    return first if isinstance(first, MaskingDefender) and len(ensemble.defenders) == 1 else None
 
 
 def _group(victim: Victim, images: torch.Tensor, numbers: Ints, verdict: Verdict, some: Ints) -> Group:

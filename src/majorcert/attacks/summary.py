@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from majorcert.attacks.logbook import Logbook
+from majorcert.attacks.logbook import Logbook, Row
 from majorcert.attacks.run import AttackRun
 
 
@@ -14,6 +14,7 @@ def summarised(runs: Mapping[str, AttackRun], logs: Mapping[str, Logbook]) -> di
     return {
         "n": len(common.images),
         "patch": str(common.patch),
+        "promise": runs["defended"].promise,
         **{name: _classifier(logs[name], run.kept_as_broken()) for name, run in runs.items()},
     }
 
@@ -31,6 +32,7 @@ def _classifier(log: Logbook, kept_as_broken: set[int]) -> dict[str, Any]:
         "n_flipped": len(flipped),
         "n_certified_attacked": len(certified),
         "n_certified_flipped": sum(row["flipped"] for row in certified),
+        **_alerts(attacked),
         "flipped_by": dict(sorted(Counter(row["by"] for row in flipped).items())),
         "n_restarts": sum(row["restarts"] for row in attacked),
         "n_steps": sum(row["steps"] for row in attacked),
@@ -38,3 +40,13 @@ def _classifier(log: Logbook, kept_as_broken: set[int]) -> dict[str, Any]:
         "seconds": round(log.seconds, 1),
         "about": log.about,
     }
+
+
+def _alerts(attacked: list[Row]) -> dict[str, int]:
+    """Of detection: images whose label changed, alert or not, and those with an alert, before and under the attack."""
+    if not any("alert" in row for row in attacked):
+        return {}
+    counts = {"n_changed": "changed", "n_alerts_clean": "alert", "n_alerts": "alerted"}
+    found = {name: sum(row[key] for row in attacked) for name, key in counts.items()}
+    certified = [row for row in attacked if row["certified"]]
+    return found | {f"n_certified_{key}": sum(row[key] for row in certified) for key in ("changed", "alerted")}

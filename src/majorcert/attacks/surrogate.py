@@ -1,7 +1,9 @@
 """One defender as an attacker sees it: the scores of the touched views, and votes that have a gradient."""
 
 import copy
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -9,41 +11,60 @@ from torch import Tensor, nn
 
 from majorcert.core.plurality import Ints
 from majorcert.core.threat import Bools, Patch
-from majorcert.nets.views import Cutter
-from majorcert.nets.voter import PRECISIONS, Network, Precision, Voter
+from majorcert.errors import ModelError
+from majorcert.nets.defender import Defender
+from majorcert.nets.masked import centred
+from majorcert.nets.masking import MaskingDefender
+from majorcert.nets.member import Member
+from majorcert.nets.voter import PRECISIONS, Network, Precision
+
+Cut = Callable[[Tensor, Tensor, Tensor], Tensor]
+"""From (N, C, H, W) images of 0 to 1, numbers of images and numbers of views to what the network is given."""
 
 
 @dataclass(frozen=True, eq=False)
 class Surrogate:
-    """A copy of a voter's network through which gradients flow, and which views each placement touches."""
+    """A copy of a defender's network through which gradients flow, and which views each placement touches."""
 
     network: Network
-    cutter: Cutter
+    cut: Cut
+    cast: Callable[[Any], Ints]
+    """from the defender's evidence to (images, views, votes) labels, negative where there is none"""
+    view_size: tuple[int, int]
     threshold: float | None
-    dtype: torch.dtype
+    precision: Precision
     rows: Tensor
     columns: Tensor
     """(placement rows,), (placement columns,) the cell of each placement"""
     listed: Tensor
-    """(cell rows, cell columns, most touched) the ablations that a patch there touches; the first one fills up"""
+    """(cell rows, cell columns, most touched) the views that a patch there touches; the first one fills up"""
     real: Tensor
     """which of them do not merely fill up"""
+    speaks: Tensor
+    """(cell rows, cell columns, views) how much each view says of what the label is without a patch there"""
 
     @classmethod
-    def of(cls, voter: Voter, patch: Patch, precision: Precision) -> "Surrogate":
-        network, dtype = voter.network, torch.float32
+    def of(cls, member: Member, patch: Patch, precision: Precision | None = None) -> "Surrogate":
+        """Of a defender of any kind that has a row in `VIEWS`; by default in bfloat16 on CUDA, in float32 elsewhere."""
+        if type(member) not in VIEWS:
+            raise ModelError(
+                f"an attack on {type(member).__name__} is not known; a row in attacks/surrogate.py adds it"
+            )
+        views = VIEWS[type(member)](member, patch)
+        network, kind = views.network, precision or ("bfloat16" if views.device.type == "cuda" else "float32")
         if isinstance(network, nn.Module):
-            dtype = PRECISIONS[precision]
-            network = copy.deepcopy(network).to(dtype).requires_grad_(False)
-        touched = voter.cutter.strategy.touched(patch, voter.cutter.image_size)
-        listed, real = _listed(touched.masks())
-        tables = (torch.from_numpy(each).to(voter.device) for each in (touched.rows, touched.columns, listed, real))
-        return cls(network, voter.cutter, voter.threshold, dtype, *tables)
+            network = copy.deepcopy(network).eval().to(views.device, PRECISIONS[kind]).requires_grad_(False)
+        else:
+            kind = "float32"
+        listed, real = _listed(views.touched)
+        found = (views.rows, views.columns, listed, real, views.speaks.astype(np.float32))
+        tables = (torch.from_numpy(each).to(views.device) for each in found)
+        return cls(network, views.cut, views.cast, views.size, member.threshold, kind, *tables)
 
     @property
     def n_pixels(self) -> int:
         """Pixels of all touched views of one candidate, at most."""
-        height, width = self.cutter.view_size
+        height, width = self.view_size
         return self.n_touched * height * width
 
     @property
@@ -52,17 +73,17 @@ class Surrogate:
         return self.listed.shape[2]
 
     def touched(self, top: Tensor, left: Tensor) -> tuple[Tensor, Tensor]:
-        """(N, touched) the ablations that each placement touches, and which of them do not merely fill up."""
+        """(N, touched) the views that each placement touches, and which of them do not merely fill up."""
         cell = self.rows[top], self.columns[left]
         return self.listed[cell], self.real[cell]
 
-    def log_scores(self, images: Tensor, ablations: Tensor) -> Tensor:
+    def log_scores(self, images: Tensor, views: Tensor) -> Tensor:
         """(N, touched, labels) the logarithm of the score of each label in each of these views of N images."""
-        n_images, n_views = ablations.shape
+        n_images, n_views = views.shape
         which = torch.arange(n_images, device=images.device).repeat_interleave(n_views)
-        views = self.cutter.take(self.cutter.sheet(images), which, ablations.flatten()).to(self.dtype)
-        views = views.contiguous(memory_format=torch.channels_last if images.is_cuda else torch.contiguous_format)
-        return self.network(views).float().log_softmax(dim=1).view(n_images, n_views, -1)
+        shown = self.cut(images, which, views.flatten()).to(PRECISIONS[self.precision])
+        shown = shown.contiguous(memory_format=torch.channels_last if images.is_cuda else torch.contiguous_format)
+        return self.network(shown).float().log_softmax(dim=1).view(n_images, n_views, -1)
 
     def votes(self, log_scores: Tensor) -> Tensor:
         """(N, touched, labels) the true votes, 0 or 1."""
@@ -77,8 +98,59 @@ class Surrogate:
         return ((log_scores.exp() - self.threshold) / temperature).sigmoid()
 
 
+@dataclass(frozen=True, eq=False)
+class Views:
+    """The views of one defender, as the core counts them."""
+
+    network: Network
+    device: torch.device
+    cut: Cut
+    cast: Callable[[Any], Ints]
+    size: tuple[int, int]
+    rows: Ints
+    columns: Ints
+    touched: Bools
+    """(cell rows, cell columns, views)"""
+    speaks: Ints | Bools
+    """(cell rows, cell columns, views) as in `Surrogate`"""
+
+
+def _voting(defender: Defender, patch: Patch) -> Views:
+    """Ablations: without a placement, all that it does not touch vote."""
+    voter, cutter = defender.voter, defender.voter.cutter
+    touched = cutter.strategy.touched(patch, cutter.image_size)
+    masks = touched.masks()
+
+    def cut(images: Tensor, which: Tensor, views: Tensor) -> Tensor:
+        return cutter.take(cutter.sheet(images), which, views)
+
+    tables = touched.rows, touched.columns, masks, ~masks
+    return Views(voter.network, voter.device, cut, lambda ballots: ballots.labels, cutter.view_size, *tables)
+
+
+def _masking(defender: MaskingDefender, patch: Patch) -> Views:
+    """One mask at a time, whose plurality is taken for the label; without a placement, its first cover speaks for all.
+
+    A second mask is not looked through: what it would say is left to the judge.
+    """
+    cutter = defender.masker.cutter
+    covering = cutter.masks.covering(patch, cutter.image_size)
+    first = covering & (covering.cumsum(axis=2) == 1)
+
+    def cut(images: Tensor, which: Tensor, views: Tensor) -> Tensor:
+        return cutter.take(centred(images), which, views, views)
+
+    tables = *(np.arange(n) for n in covering.shape[:2]), ~covering, first * cutter.n_masks
+    device = defender.masker.scorer.device
+    return Views(defender.model, device, cut, lambda pairs: pairs.singles()[:, :, None], cutter.image_size, *tables)
+
+
+VIEWS: Mapping[type, Callable[[Any, Patch], Views]] = {Defender: _voting, MaskingDefender: _masking}
+"""For each kind of defender, what a patch touches of it."""
+
+
 def _listed(masks: Bools) -> tuple[Ints, Bools]:
-    """(..., most touched) the ablations of each mask, filled up with its first one, and which do not merely fill up."""
+    """(..., most touched) the views of each mask, filled up with its first one, and which do not merely fill up."""
     most = max(1, int(masks.sum(axis=-1).max()))
     listed = np.argsort(~masks, axis=-1, kind="stable")[..., :most]
     own = np.take_along_axis(masks, listed, axis=-1)

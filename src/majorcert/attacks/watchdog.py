@@ -1,7 +1,7 @@
 """The watchdog: every painted image is judged by the plain path from images to labels, and two promises are checked.
 
-No certified label changes, and no view says otherwise unless the patch touches it. A broken promise is a fault of
-this software, not of the user: what shows it is kept.
+No certified label changes (of detection: without an alert), and no view says otherwise unless the patch touches it. A
+broken promise is a fault of this software, not of the user: what shows it is kept.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -15,14 +15,18 @@ from torch import Tensor
 
 from majorcert.attacks.exhibit import keep_exhibit
 from majorcert.core.ballots import Ballots
-from majorcert.core.plurality import Ints, plurality_of_labels
+from majorcert.core.detection import detect
+from majorcert.core.majority import clean_label
+from majorcert.core.plurality import Ints
 from majorcert.core.reach import Evidence
 from majorcert.core.threat import Bools, Patch
 from majorcert.core.verdict import Verdict
 from majorcert.defences.masking import MaskPairs
+from majorcert.defences.pool import Pool
 from majorcert.nets.defender import Ensemble
 
 FLIPPED = "a certified label changed"
+SILENT = "a certified label changed without an alert"
 MOVED = "a view that the patch does not touch says otherwise"
 Places = npt.NDArray[np.int64]
 """(N, 2) the top and the left of each placement."""
@@ -44,18 +48,20 @@ class Watchdog:
     broken: dict[int, set[str]] = field(default_factory=dict)
     """of the images with a broken promise, by their place among these: which promises"""
 
-    def judge(self, which: Ints, painted: Tensor, placements: Places) -> Ints:
-        """(K,) the labels of painted versions of the images `which`."""
-        after = self.ensemble.evidence(painted)
-        labels = plurality_of_labels(np.stack([each.label for each in after], axis=1), after[0].n_classes)
-        flipped = self.verdict.certified[which] & (labels != self.verdict.predicted[which])
+    def judge(self, which: Ints, painted: Tensor, placements: Places) -> tuple[Ints, Bools]:
+        """(K,) the labels of painted versions of the images `which`, and (K,) whether each raises an alert."""
+        after, detecting = self.ensemble.evidence(painted), self.verdict.promise == "detection"
+        labels, alerts = clean_label(after), np.zeros(len(which), dtype=bool)
+        if detecting:
+            alerts = np.asarray(detect(after, self.verdict.patch).alert)
+        flipped = self.verdict.certified[which] & (labels != self.verdict.predicted[which]) & ~alerts
         moved = np.zeros(len(which), dtype=bool)
         for clean, now in zip(self.before, after, strict=True):
             moved |= UNTOUCHED[type(clean)](clean, which, now, self.verdict.patch, placements)
         for k in np.flatnonzero(flipped | moved):
-            promises = ([FLIPPED] if flipped[k] else []) + ([MOVED] if moved[k] else [])
+            promises = ([SILENT if detecting else FLIPPED] if flipped[k] else []) + ([MOVED] if moved[k] else [])
             self._keep(int(which[k]), painted[k], placements[k], [each[k : k + 1] for each in after], promises)
-        return labels
+        return labels, alerts
 
     def _keep(
         self, image: int, painted: Tensor, placement: Ints, after: Sequence[Evidence], promises: Sequence[str]
@@ -98,8 +104,15 @@ def _pairs_moved(clean: MaskPairs, which: Ints, now: MaskPairs, patch: Patch, pl
     return np.asarray(((now.labels != clean.labels[which]) & (covering[:, first] | covering[:, second])).any(axis=1))
 
 
+def _pool_moved(clean: Pool, which: Ints, now: Pool, patch: Patch, placements: Places) -> Bools:
+    """(N,) did a ballot of any member change that the patch does not touch?"""
+    both = zip(clean.members, now.members, strict=True)
+    return np.any([_views_moved(before, which, after, patch, placements) for before, after in both], axis=0)
+
+
 UNTOUCHED: Mapping[type, Callable[[Any, Ints, Any, Patch, Places], Bools]] = {
     Ballots: _views_moved,
     MaskPairs: _pairs_moved,
+    Pool: _pool_moved,
 }
 """For each kind of evidence, whether something moved that the patch does not touch."""

@@ -54,7 +54,8 @@ def attack(
     from majorcert.nets.defender import Ensemble
     from majorcert.nets.undefended import load_undefended
 
-    size, where = as_patch(patch), {"device": device, "precision": "float32"}
+    size = as_patch(patch)
+    where: dict[str, Any] = {"device": device, "precision": "float32"}
     defended = Ensemble.load(ensemble, **where)
     how: dict[str, Any] = {
         "undefended": None if undefended is None else load_undefended(undefended, **where),

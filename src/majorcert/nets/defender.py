@@ -15,8 +15,9 @@ import torch
 from torch import Tensor
 
 from majorcert.core.ballots import Ballots
+from majorcert.core.detection import detect
 from majorcert.core.drs import DrsBound, drs
-from majorcert.core.majority import ReachKind, majorcert
+from majorcert.core.majority import ReachKind, clean_label, majorcert
 from majorcert.core.plurality import Ints, plurality_of_labels
 from majorcert.core.reach import Evidence
 from majorcert.core.records import filled
@@ -26,11 +27,12 @@ from majorcert.core.threat import ImageSize, Patch
 from majorcert.core.verdict import Verdict
 from majorcert.defences.largest import largest_patch
 from majorcert.defences.masking import Masks
+from majorcert.defences.pool import Pool
 from majorcert.errors import ModelError
 from majorcert.errors.checks import checked_size
 from majorcert.nets.blueprint import Blueprint
 from majorcert.nets.data import Dataset
-from majorcert.nets.ensemble_file import member_folders, member_names, resolved, write_members
+from majorcert.nets.ensemble_file import member_folders, member_names, resolved, saved_pooled, write_members
 from majorcert.nets.images import Images, sha256
 from majorcert.nets.masking import MaskingDefender
 from majorcert.nets.member import Member, checked_names
@@ -172,6 +174,10 @@ class Defender(Member):
         """Whether any placement of the patch could change the label that `predict` gives to each image."""
         return drs(self.ballots(images), patch, bound=bound)
 
+    def detect(self, images: Images, patch: Patch, *, slack: int = 0) -> Verdict:
+        """The label of each image, whether it raises an alert, and whether a patch could change it without one."""
+        return detect([self.ballots(images)], patch, slack=slack)
+
     def _cast(self, images: Tensor, *fields: str) -> list[npt.NDArray[Any]]:
         """These fields of the votes on any number of images, of which a few at a time are on the device."""
         widths = {"labels": (self.voter.n_votes,), "distance": (), "scores": (len(self.class_names),)}
@@ -226,12 +232,16 @@ class Ensemble:
     """Several defenders of the same images and classes; its label is the plurality of their labels.
 
     >>> evidence = Ensemble.load("cifar10").evidence(images)            # vote once
-    >>> mc.certify(evidence, 5), mc.certify(evidence, (3, 7)), mc.largest_patch(evidence)
+    >>> mc.certify(evidence, 5), mc.detect(evidence, (3, 7)), mc.largest_patch(evidence)
+
+    Args:
+        pooled: add up their votes instead, as `mc.Pool` does; for defenders that vote.
     """
 
     defenders: tuple[Member, ...]
+    pooled: bool
 
-    def __init__(self, defenders: Sequence[Member]) -> None:
+    def __init__(self, defenders: Sequence[Member], *, pooled: bool = False) -> None:
         if not defenders:
             raise ModelError("an ensemble is a list of one or more defenders, got none")
         for each in defenders:
@@ -244,11 +254,13 @@ class Ensemble:
         for place, kind in enumerate(kinds[1:], start=2):
             if kind != kinds[0]:
                 raise ModelError(f"defenders 1 and {place} are for different images or classes: {kinds[0]} and {kind}")
-        filled(self, defenders=tuple(defenders))
+        filled(self, defenders=tuple(defenders), pooled=pooled)
+        if pooled:
+            _ = self.voting
 
     def to(self, device: torch.device | str) -> "Ensemble":
         """The same on another device."""
-        return Ensemble([defender.to(device) for defender in self.defenders])
+        return Ensemble([defender.to(device) for defender in self.defenders], pooled=self.pooled)
 
     @property
     def class_names(self) -> tuple[str, ...]:
@@ -277,17 +289,25 @@ class Ensemble:
         return [defender.ballots(images) for defender in self.voting]
 
     def evidence(self, images: Images) -> list[Evidence]:
-        """The evidence of each defender; images as for `Defender.evidence`."""
+        """The evidence of each defender, or of their pool; images as for `Defender.evidence`."""
+        if self.pooled:
+            return [Pool(self.ballots(images))]
         return [defender.evidence(images) for defender in self.defenders]
 
     def predict(self, images: Images) -> Ints:
-        """(images,) the label of each image: the plurality of the defenders' labels."""
+        """(images,) the label of each image: the plurality of the defenders' labels, or of all their votes."""
+        if self.pooled:
+            return clean_label(self.evidence(images))
         labels = np.stack([defender.predict(images) for defender in self.defenders], axis=1)
         return plurality_of_labels(labels, len(self.class_names))
 
     def certify(self, images: Images, patch: Patch, *, reach: ReachKind = "exact") -> Verdict:
         """Whether any placement of the patch could change the label that `predict` gives to each image."""
         return majorcert(self.evidence(images), patch, reach=reach)
+
+    def detect(self, images: Images, patch: Patch, *, slack: int = 0) -> Verdict:
+        """The label of each image, whether it raises an alert, and whether a patch could change it without one."""
+        return detect(self.evidence(images), patch, slack=slack)
 
     def largest_patch(self, images: Images) -> Ints:
         """(images,) the side of the largest square patch that each image is certified against."""
@@ -298,12 +318,18 @@ class Ensemble:
         names = member_names([defender.strategy for defender in self.defenders])
         for name, defender in zip(names, self.defenders, strict=True):
             defender.save(Path(folder) / name, half=half)
-        write_members(Path(folder), names)
+        write_members(Path(folder), names, pooled=self.pooled)
 
     @classmethod
-    def load(cls, folder: str | Path, **options: Any) -> "Ensemble":
-        """The ensemble in a folder, or the bundled one of that name; options are those of `Defender.load`."""
-        return cls([load_defender(member, **options) for member in member_folders(resolved(folder))])
+    def load(cls, folder: str | Path, *, pooled: bool | None = None, **options: Any) -> "Ensemble":
+        """The ensemble in a folder, or the bundled one of that name; options are those of `Defender.load`.
+
+        Args:
+            pooled: whether votes are added up; by default as it was saved.
+        """
+        place = resolved(folder)
+        members = [load_defender(member, **options) for member in member_folders(place)]
+        return cls(members, pooled=saved_pooled(place) if pooled is None else pooled)
 
 
 def load_defender(folder: str | Path, **options: Any) -> Member:

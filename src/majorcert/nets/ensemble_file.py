@@ -19,6 +19,7 @@ MAX_MEMBERS = 1000
 @dataclass(frozen=True)
 class _Members:
     members: list[str]
+    pooled: bool = False
 
 
 def member_names(strategies: Sequence[Hiding]) -> list[str]:
@@ -26,19 +27,33 @@ def member_names(strategies: Sequence[Hiding]) -> list[str]:
     return file_names([str(strategy) for strategy in strategies])
 
 
-def write_members(folder: Path, names: Sequence[str]) -> None:
+def write_members(folder: Path, names: Sequence[str], *, pooled: bool = False) -> None:
     """Write ensemble.json over the members' sub-folders."""
-    write_json(folder / ENSEMBLE, {"format": FORMAT, "version": 1, "members": list(names)})
+    rule = {"pooled": True} if pooled else {}
+    write_json(folder / ENSEMBLE, {"format": FORMAT, "version": 1, "members": list(names), **rule})
 
 
 def member_folders(folder: Path) -> list[Path]:
     """The folders of the members of an ensemble; a folder that holds one defender is an ensemble of one."""
+    found = _members(folder)
+    return [folder] if found is None else [folder / name for name in found.members]
+
+
+def saved_pooled(folder: Path) -> bool:
+    """Are the votes of the members to be added up?"""
+    found = _members(folder)
+    return found is not None and found.pooled
+
+
+def _members(folder: Path) -> _Members | None:
+    """What ensemble.json says; None of a folder that holds one defender."""
     if not (folder / ENSEMBLE).is_file() and (folder / DEFENDER).is_file():
-        return [folder]
+        return None
     try:
         raw = read_json(folder / ENSEMBLE)
         check_format(raw, FORMAT)
-        names = typed(raw, _Members).members
+        found = typed(raw, _Members)
+        names = found.members
         if len(names) > MAX_MEMBERS:
             raise ValueError(f"it has {len(names)} members, and at most {MAX_MEMBERS} are expected")
         if not names or any(Path(name).name != name or name in ("", ".", "..") for name in names):
@@ -49,7 +64,7 @@ def member_folders(folder: Path) -> list[Path]:
         ) from None
     except (OSError, ValueError) as error:
         raise ModelError(f"cannot read {folder / ENSEMBLE} as an ensemble: {reason(error)}") from None
-    return [folder / name for name in names]
+    return found
 
 
 def resolved(name: str | Path) -> Path:

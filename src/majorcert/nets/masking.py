@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from majorcert.core.detection import detect
 from majorcert.core.majority import majorcert
 from majorcert.core.plurality import Ints
 from majorcert.core.records import filled
@@ -123,6 +124,10 @@ class MaskingDefender(Member):
     def certify(self, images: Images, patch: Patch) -> Verdict:
         """Whether any placement of the patch could change the label that `predict` gives to each image."""
         return majorcert([self.pairs(images)], patch)
+
+    def detect(self, images: Images, patch: Patch) -> Verdict:
+        """The label of each image, whether it raises an alert, and whether a patch could change it without one."""
+        return detect([self.pairs(images)], patch)
 
     def largest_patch(self, images: Images) -> Ints:
         """(images,) the side of the largest square patch that each image is certified against."""
