@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from majorcert.commands.options import INTERRUPTED, DataDir, Device, Json, SkipBad, SplitSeed
+from majorcert.commands.options import INTERRUPTED, PATCH, DataDir, Device, Json, SkipBad, SplitSeed
 from majorcert.commands.terminal import bar, complain, remark, say_json, say_table
-from majorcert.core.threat import as_patch
+from majorcert.files.photo import read_patches
 
 if TYPE_CHECKING:
     from majorcert.attacks.attack import Progress
@@ -17,7 +17,7 @@ def attack(
     ensemble: Annotated[str, typer.Argument(help="An ensemble or run folder, or the name of a bundled one.")],
     data: Annotated[str, typer.Argument(help="'digits', 'cifar10', an image folder root/class/*.png, or a .npz file.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the rows, the summary and the painted images.")],
-    patch: Annotated[str, typer.Option(help="Side of a square or HEIGHTxWIDTH, in pixels.")] = "5",
+    patch: Annotated[str, typer.Option(help=PATCH)] = "5",
     undefended: Annotated[
         str | None, typer.Option(help="Attack this run too: a network trained with one view of everything.")
     ] = None,
@@ -52,9 +52,10 @@ def attack(
     from majorcert.attacks.effort import Effort
     from majorcert.nets.data import load
     from majorcert.nets.defender import Ensemble
+    from majorcert.nets.resizing import resizing_of
     from majorcert.nets.undefended import load_undefended
+    from majorcert.nets.verbs import tell_reading
 
-    size = as_patch(patch)
     where: dict[str, Any] = {"device": device, "precision": "float32"}
     defended = Ensemble.load(ensemble, **where)
     how: dict[str, Any] = {
@@ -64,9 +65,10 @@ def attack(
         "batch_size": batch_size,
     }
     kind: dict[str, Any] = {"split": split, "image_size": defended.image_size, "channels": defended.channels}
+    kind["resizing"] = resizing_of(defended.defenders)
     images = load(data, data_dir=data_dir, seed=split_seed, skip_bad=skip_bad, **kind)
-    for skipped in images.skipped:
-        remark(f"skipped: {skipped}")
+    tell_reading(images, remark)
+    (size,) = read_patches([patch], defended.image_size, images.photos)
     with bar("attacking") as shown:
         at = ""
 

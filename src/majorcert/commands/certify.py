@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from majorcert.commands.inputs import defenders_of
+from majorcert.commands.inputs import defenders_of, patches_of
 from majorcert.commands.options import Json, Patches, Stores, Truth
 from majorcert.commands.terminal import remark, say_json, say_table
 from majorcert.core.threat import as_patch
@@ -50,9 +50,9 @@ def certify(
 
     Example: majorcert certify runs/*/digits-test.zarr --patch 1 --patch 2x3 -o verdicts
     """
-    patches, guarded = [as_patch(each) for each in patch], None if mask is None else as_patch(mask)
     check_output(out, VERDICT)
     defenders = defenders_of(evidence)
+    patches, guarded = patches_of(patch, evidence[0], defenders[0]), None if mask is None else as_patch(mask)
     labels = find_truth(truth, evidence[0], defenders[0], remark)
     if fragile is not None:
         defenders = [each.tolerating(fragile) for each in defenders]

@@ -6,10 +6,9 @@ from typing import Annotated
 
 import typer
 
-from majorcert.commands.inputs import defenders_of, pictures_of
-from majorcert.commands.options import DataDir, Images, SplitSeed, Stores, Truth
+from majorcert.commands.inputs import defenders_of, patches_of, pictures_of
+from majorcert.commands.options import PATCH, DataDir, Images, SplitSeed, Stores, Truth
 from majorcert.commands.terminal import remark, say
-from majorcert.core.threat import as_patch
 from majorcert.errors import PatchError
 from majorcert.files.atomic import replacing
 from majorcert.files.outputs import PNG, check_output
@@ -22,7 +21,7 @@ from majorcert.reports.explain import map_png, position_of
 def explain(
     evidence: Stores,
     image: Annotated[int, typer.Option(help="The number of the image in its data set.")],
-    patch: Annotated[str, typer.Option(help="Side of a square or HEIGHTxWIDTH, in pixels.")],
+    patch: Annotated[str, typer.Option(help=PATCH)],
     at: Annotated[
         str | None, typer.Option(help="TOP,LEFT of the patch; by default the first unsafe placement.")
     ] = None,
@@ -37,7 +36,8 @@ def explain(
     Example: majorcert explain evidence/*.zarr --image 17 --patch 5 --save map.png
     """
     check_output(save, PNG)
-    defenders, size = defenders_of(evidence), as_patch(patch)
+    defenders = defenders_of(evidence)
+    (size,) = patches_of([patch], evidence[0], defenders[0])
     pictures = pictures_of(images, defenders[0], data_dir, split_seed)
     known = find_truth(truth, evidence[0], defenders[0], remark)
     contents = Contents(defenders, [size], truth=known, pictures=pictures)

@@ -5,9 +5,8 @@ from typing import Annotated
 import typer
 
 from majorcert.audit.export import FIRST_LINE, exported
-from majorcert.commands.inputs import defenders_of
+from majorcert.commands.inputs import defenders_of, patches_of
 from majorcert.commands.options import Patches, Stores
-from majorcert.core.threat import as_patch
 from majorcert.defences.pool import Pool
 
 
@@ -25,6 +24,6 @@ def export(
     defenders = defenders_of(evidence)
     judged = [Pool(defenders)] if pool else defenders  # type: ignore[arg-type]
     typer.echo(FIRST_LINE)
-    for each in map(as_patch, patch):
+    for each in patches_of(patch, evidence[0], defenders[0]):
         for line in exported(judged, (each.height, each.width), claim=claim, slack=slack):
             typer.echo(line)

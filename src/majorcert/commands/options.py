@@ -8,11 +8,16 @@ import typer
 INTERRUPTED = 130
 """The exit code after Ctrl-C, as of any command that a signal stopped."""
 
+PATCH = (
+    "'5' or '2x7' (HEIGHTxWIDTH) in pixels of the image that the networks see; of the photos '2%' or '75x100px', "
+    "converted to all that it can change there."
+)
+Fit = Annotated[str, typer.Option(help="'squash' photos to the size, 'crop' their middle, or 'pad' them with grey.")]
 DataDir = Annotated[Path, typer.Option(help="Where downloaded data sets are kept.")]
 SplitSeed = Annotated[int, typer.Option(help="Chooses which fifth of the training images is the split 'val'.")]
 SkipBad = Annotated[bool, typer.Option(help="Leave out image files that cannot be read, instead of stopping.")]
 Device = Annotated[str, typer.Option(help="'auto', 'cpu', 'cuda' or 'cuda:1'.")]
-Patches = Annotated[list[str], typer.Option("--patch", help="Side of a square or HEIGHTxWIDTH, in pixels; repeatable.")]
+Patches = Annotated[list[str], typer.Option("--patch", help=f"{PATCH} Repeatable.")]
 Stores = Annotated[list[str], typer.Argument(help="Evidence stores that `majorcert vote` wrote.")]
 Images = Annotated[str | None, typer.Option(help="The data that was voted on, to show it: 'digits', a folder, ...")]
 Truth = Annotated[Path | None, typer.Option(help="True labels, .json or .npy; by default those beside the evidence.")]

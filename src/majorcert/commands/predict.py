@@ -7,14 +7,12 @@ import numpy as np
 import typer
 
 from majorcert.commands.options import Device, Json, SkipBad
-from majorcert.commands.terminal import remark, say_json, say_table
-from majorcert.core.majority import majorcert
-from majorcert.core.threat import Patch, as_patch
-from majorcert.defences.largest import largest_patch
+from majorcert.commands.terminal import bar, remark, say_json, say_table
+from majorcert.reports.predictions import about, cells, header, predictions, read_sizes, sentence
 
 
 def predict(
-    image: Annotated[list[Path], typer.Argument(help="PNG or JPEG files of any size and mode.")],
+    image: Annotated[list[Path], typer.Argument(help="Image files of any size and mode, and folders of such.")],
     ensemble: Annotated[
         list[str] | None,
         typer.Option(help="An ensemble or run folder, or the name of a bundled one; repeatable. By default cifar10."),
@@ -23,8 +21,8 @@ def predict(
         list[str] | None,
         typer.Option(
             "--patch",
-            help="Side of a square or HEIGHTxWIDTH, in pixels of the image that the networks see; repeatable. "
-            "By default 5.",
+            help="'2%' of the photo, '75x100px' of its pixels (HEIGHTxWIDTH), or '5' and '2x7' in pixels of the image "
+            "that the networks see; repeatable. By default 2%, and 5 for networks that see at most 32x32.",
         ),
     ] = None,
     device: Device = "auto",
@@ -34,57 +32,35 @@ def predict(
 ) -> None:
     """Classify image files, and say of each label whether any patch of the given size could change it.
 
-    The patch is on the decoded, resized image that the networks see; each certificate is also told in photo pixels.
+    A photo is decoded, then resized to what the networks see. A patch on the decoded photo is converted to all that it
+    can change there, wherever it lies, and each certificate is told in photo pixels too.
 
-    Example: majorcert predict cat.jpg --ensemble runs --patch 5
+    Example: majorcert predict cat.jpg --ensemble runs --patch 2% --patch 75x100px
 
     Without --ensemble it is the one for CIFAR-10's ten classes that comes with majorcert.
     """
     import torch
 
     from majorcert.nets.defender import Ensemble
-    from majorcert.nets.sources.photo import read_photos
+    from majorcert.nets.resizing import resizing_of
+    from majorcert.nets.sources.photo import photo_files, read_photos
 
-    patches = [as_patch(each) for each in patch or ["5"]]
     loaded = [Ensemble.load(each, device=device, precision=precision) for each in ensemble or ["cifar10"]]
     together = Ensemble([defender for each in loaded for defender in each.defenders])
-    for size in patches:
-        size.n_placements(together.image_size)
-    photos, skipped = read_photos(image, together.image_size, together.channels, skip_bad=skip_bad)
-    for error in skipped:
-        remark(f"skipped: {error}")
-    ballots = together.evidence(torch.from_numpy(np.stack([photo.pixels for photo in photos])))
-    verdicts, largest = [majorcert(ballots, size) for size in patches], largest_patch(ballots)
-    names, (height, width) = together.class_names, together.image_size
-    about = (
-        f"a patch is on the decoded image after it was resized to {height}x{width}, in pixels of that image; of the "
-        "photo, a certificate covers patches of at least the photo pixels that are told, painted after decoding"
-    )
-    found: list[dict[str, Any]] = [
-        {
-            "image": str(photo.path),
-            "label": names[verdicts[0].predicted[k]],
-            "certified": {str(verdict.patch): bool(verdict.certified[k]) for verdict in verdicts},
-            "largest": int(largest[k]),
-            "photo_size": list(photo.size),
-            "photo_pixels": {str(size): photo.covers(size) for size in (*patches, Patch(max(1, int(largest[k]))))},
-            "about": about,
-            "defenders": {
-                f"{at}:{each.provenance['strategy']}": names[each.label[k]] for at, each in enumerate(ballots, start=1)
-            },
-        }
-        for k, photo in enumerate(photos)
-    ]
+    asked = patch or (["5"] if max(together.image_size) <= 32 else ["2%"])
+    read_sizes(asked, together.image_size)
+    resizing, files, found = resizing_of(together.defenders), photo_files(image), list[dict[str, Any]]()
+    how: dict[str, Any] = {"skip_bad": skip_bad, "told": remark}
+    with bar("predicting") as shown:
+        for photos in read_photos(files, together.image_size, together.channels, resizing, **how):
+            evidence = together.evidence(torch.from_numpy(np.stack([photo.pixels for photo in photos])))
+            sizes = [(photo.path, photo.size) for photo in photos]
+            found += predictions(evidence, sizes, asked, resizing, together.class_names)
+            shown.show(len(found), len(files), f"{len(found):,} of {len(files):,} photos")
     if json:
         say_json(found)
         return
-    remark(about)
-    header = ["image", "label", *(f"certified {size}" for size in patches), "largest certified"]
-    say_table([*header[:2], *(f"{name} of {height}x{width}" for name in header[2:])], [_cells(row) for row in found])
-
-
-def _cells(row: dict[str, Any]) -> list[str]:
-    """A line of the table: sizes on the resized image, and beside them on the photo."""
-    covers, side = row["photo_pixels"], f"{row['largest']}x{row['largest']}"
-    shown = [f"yes, {covers[size]} on the photo" if holds else "no" for size, holds in row["certified"].items()]
-    return [row["image"], row["label"], *shown, f"{side}, {covers[side]} on the photo" if row["largest"] else "none"]
+    remark(about(together.image_size))
+    say_table(header(asked, together.image_size), [cells(row) for row in found])
+    if len(found) == 1:
+        remark(sentence(found[0]))

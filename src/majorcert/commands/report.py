@@ -5,10 +5,10 @@ from typing import Annotated
 
 import typer
 
-from majorcert.commands.inputs import defenders_of, pictures_of
+from majorcert.commands.inputs import defenders_of, patches_of, pictures_of
 from majorcert.commands.options import DataDir, Images, Patches, SplitSeed, Stores, Truth
 from majorcert.commands.terminal import remark, stderr
-from majorcert.core.threat import Patch, as_patch
+from majorcert.core.threat import Patch
 from majorcert.core.verdict import Verdict
 from majorcert.defences.patchguard import patchguard
 from majorcert.files.evidence import load_scores
@@ -34,10 +34,10 @@ def report(
 
     Example: majorcert report evidence/*.zarr --images digits --patch 2 --patch 3 -o report.html
     """
-    patches = [as_patch(each) for each in patch]
     check_output(out, PAGE)
     with stderr.status("reading the evidence") as shown:
         defenders = defenders_of(evidence)
+        patches = patches_of(patch, evidence[0], defenders[0])
         contents = Contents(
             defenders,
             patches,

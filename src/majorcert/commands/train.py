@@ -5,12 +5,13 @@ from typing import Annotated, Any
 
 import typer
 
-from majorcert.commands.options import INTERRUPTED, DataDir, Device, Json, SkipBad, SplitSeed
+from majorcert.commands.options import INTERRUPTED, DataDir, Device, Fit, Json, SkipBad, SplitSeed
 from majorcert.commands.terminal import bar, remark, say_json
+from majorcert.files.photo import Resizing
 
 
 def train(
-    data: Annotated[str, typer.Argument(help="'digits', 'cifar10', an image folder root/class/*.png, or a .npz file.")],
+    data: Annotated[str, typer.Argument(help="'digits', 'cifar10', an image folder root/class/*.jpg, or a .npz file.")],
     out: Annotated[
         Path, typer.Option("--out", "-o", help="The run folder; with several strategies, of their folders.")
     ],
@@ -33,7 +34,11 @@ def train(
     cutmix: Annotated[float | None, typer.Option(help="Share of the images with a square of another one.")] = None,
     threshold: Annotated[float | None, typer.Option(help="A score at or over it is a vote.")] = None,
     seed: Annotated[int, typer.Option(help="Of the weights, the order and the ablations.")] = 0,
-    size: Annotated[str | None, typer.Option(help="Resize the images of a folder, '32' or '48x64'.")] = None,
+    size: Annotated[
+        str | None,
+        typer.Option(help="Resize the images of a folder, '32' or '48x64'; by default their median, at most 224."),
+    ] = None,
+    fit: Fit = "squash",
     device: Device = "auto",
     resume: Annotated[bool, typer.Option(help="Continue from the checkpoint, if there is one.")] = False,
     checkpoint_every: Annotated[int, typer.Option(help="Epochs between checkpoints.")] = 10,
@@ -51,13 +56,17 @@ def train(
     from majorcert.nets.hiding import Hiding
     from majorcert.nets.images import parse_size
     from majorcert.nets.train import Progress
-    from majorcert.nets.verbs import train as fit
+    from majorcert.nets.verbs import tell_reading
+    from majorcert.nets.verbs import train as train_defenders
 
     part: Any = split
     reading: dict[str, Any] = {"image_size": None if size is None else parse_size(size), "skip_bad": skip_bad}
-    images, validation = load_to_train(data, part, data_dir=data_dir, seed=split_seed, **reading)
-    for skipped in images.skipped:
-        remark(f"skipped: {skipped}")
+    how_fitted: Any = fit
+    with bar("reading") as shown:
+        reading["progress"] = lambda done, total: shown.show(done, total, f"{done:,} of {total:,}")
+        reading["resizing"] = Resizing(how_fitted)
+        images, validation = load_to_train(data, part, data_dir=data_dir, seed=split_seed, **reading)
+    tell_reading(images, remark)
     if split == "test":
         remark("these are the test images: what the networks reach on them afterwards will say nothing")
     given: dict[str, Any] = {"epochs": epochs, "batch_size": batch_size, "lr": lr, "threshold": threshold, "seed": seed}
@@ -71,7 +80,9 @@ def train(
             text = f"{cut}  loss {at.loss:.3f}  accuracy {at.accuracy:.3f}  {at.images_per_second:,.0f} images/s"
             shown.show(done, at.n_epochs * at.n_steps, text)
 
-        results = fit(images, out, validation=validation, resume=resume, progress=show, **kind, **given, **how)
+        results = train_defenders(
+            images, out, validation=validation, resume=resume, progress=show, **kind, **given, **how
+        )
     for result in results:
         if not result.finished:
             again = "" if resume else " with --resume"

@@ -15,7 +15,7 @@ from majorcert.reports.abstention import abstentions
 
 def vote(
     run: Annotated[list[str], typer.Argument(help="Run folders or ensembles that `majorcert train` wrote.")],
-    data: Annotated[str, typer.Argument(help="'digits', 'cifar10', an image folder root/class/*.png, or a .npz file.")],
+    data: Annotated[str, typer.Argument(help="'digits', 'cifar10', an image folder, or a .npz file.")],
     split: Annotated[str, typer.Option(help="'test', 'val', 'train' or 'trainval'.")] = "test",
     out: Annotated[
         str | None, typer.Option("--out", "-o", help="Folder or URL of the stores; by default each run's own folder.")
@@ -54,6 +54,7 @@ def vote(
     reading: dict[str, Any] = {"data_dir": data_dir, "skip_bad": skip_bad}
     kept: dict[str, Any] = {"out": out, "scores": scores, "certify_only": certify_only, "chunk": chunk}
     with bar("voting") as shown:
+        reading["read"] = lambda done, total: shown.show(done, total, f"reading {done:,} of {total:,}")
 
         def show(defender: Member, at: Progress) -> None:
             shown.show(at.done, at.total, f"{defender.strategy}  {at.views_per_second:,.0f} views/s")

@@ -121,6 +121,11 @@ def in_pixels(given: Any) -> str | None:
     return text[:-2] if text.endswith("px") else None
 
 
+def is_of_photo(given: str) -> bool:
+    """Whether a patch is asked for by what it is on the photo: "2%" or "75x100px"."""
+    return in_pixels(given) is not None or given.strip().endswith("%")
+
+
 def read_patches(given: Sequence[str], image_size: ImageSize, photos: Photos | None) -> list[Patch]:
     """The patches on the networks' image that "5", "3x7", "2%" and "75x100px" mean, with the photos if there are any.
 
@@ -133,8 +138,7 @@ def read_patches(given: Sequence[str], image_size: ImageSize, photos: Photos | N
                 f"{each} is in pixels of a photo, and no photos are known of here; "
                 "give the patch in pixels of the networks' image, as '5'"
             )
-        of_photo = photos is not None and (in_pixels(each) is not None or each.strip().endswith("%"))
-        found.append(photos.patch(each, image_size) if photos and of_photo else as_patch(each, image_size))
+        found.append(photos.patch(each, image_size) if photos and is_of_photo(each) else as_patch(each, image_size))
         found[-1].n_placements(image_size)
     return found
 

@@ -1,6 +1,7 @@
 """Data sets: uint8 images, their labels, and a deterministic split."""
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -11,10 +12,11 @@ from torch import Tensor
 
 from majorcert.core.threat import ImageSize
 from majorcert.errors import DataError
+from majorcert.files.photo import SQUASHED, Photos, Resizing
 from majorcert.nets.sources import cifar10, digits, folder, npz
-from majorcert.nets.sources.cifar10 import Progress
 from majorcert.nets.sources.order import shuffled
-from majorcert.nets.sources.part import Part
+from majorcert.nets.sources.part import Part, Progress
+from majorcert.nets.sources.room import taken
 
 Split = Literal["train", "val", "trainval", "test"]
 SPLITS: tuple[Split, ...] = ("train", "val", "trainval", "test")
@@ -35,6 +37,12 @@ class Dataset:
     """(N,) the place of each image in its split; None if this is all of it."""
     split_size: int | None = None
     """How many images the split has, if this is a part of it."""
+    notes: tuple[str, ...] = ()
+    """What a user should know of how it was read."""
+    photo_sizes: Tensor | None = None
+    """(N, 2) the height and width of the photos that the images were made of."""
+    resizing: Resizing = SQUASHED
+    """How they were brought to the size of the images."""
 
     def __post_init__(self) -> None:
         if self.images.dtype != torch.uint8 or self.images.ndim != 4:
@@ -68,6 +76,13 @@ class Dataset:
     def n_classes(self) -> int:
         return len(self.class_names)
 
+    @property
+    def photos(self) -> Photos | None:
+        """The sizes of the photos behind the images, if they are known."""
+        if self.photo_sizes is None:
+            return None
+        return Photos(frozenset((height, width) for height, width in self.photo_sizes.tolist()), self.resizing)
+
     def sha256(self) -> str:
         """Fingerprint of the images: their shape, then their bytes in order."""
         digest = hashlib.sha256(",".join(str(side) for side in self.images.shape).encode() + b";")
@@ -78,10 +93,11 @@ class Dataset:
         """The images at `indices`, in that order, with their labels; they keep their numbers in the split."""
         return replace(
             self,
-            images=self.images[indices],
+            images=taken(self.images, indices),
             labels=None if self.labels is None else self.labels[indices],
             numbers=(torch.arange(len(self)) if self.numbers is None else self.numbers)[indices],
             split_size=self.split_size or len(self),
+            photo_sizes=None if self.photo_sizes is None else self.photo_sizes[indices],
         )
 
     def parted(self, seed: int = 0) -> "tuple[Dataset, Dataset | None]":
@@ -116,13 +132,16 @@ def load(
     image_size: ImageSize | None = None,
     channels: int | None = None,
     skip_bad: bool = False,
+    resizing: Resizing = SQUASHED,
+    class_names: Sequence[str] | None = None,
     download: bool = True,
     progress: Progress | None = None,
 ) -> Dataset:
     """One split of "digits", "cifar10", an image folder or an `.npz` file.
 
     "trainval" is the whole training part; "val" is a fifth of it, chosen by `seed`, and "train" the other four.
-    `image_size`, `channels` and `skip_bad` are for image folders, `data_dir` and `download` for CIFAR-10.
+    `image_size`, `channels`, `skip_bad`, `resizing` and `class_names` (of one without class folders) are for image
+    folders, `data_dir` and `download` for CIFAR-10.
     """
     if split not in SPLITS:
         raise DataError(f"there is no split {split!r}; use one of {', '.join(SPLITS)}")
@@ -136,7 +155,8 @@ def load(
     elif path.suffix == ".npz" and path.is_file():
         part = npz.read(path, test=test)
     elif path.is_dir():
-        part = folder.read(path, test=test, image_size=image_size, channels=channels, skip_bad=skip_bad)
+        kind: dict[str, Any] = {"image_size": image_size, "channels": channels, "class_names": class_names}
+        part = folder.read(path, split, **kind, skip_bad=skip_bad, resizing=resizing, progress=progress)
     else:
         raise DataError(f"cannot find {spec!r}; give 'digits', 'cifar10', an image folder or an .npz file")
     if part is None:
@@ -144,8 +164,19 @@ def load(
             f"{spec} has no test part; use the split 'val', or 'trainval' for all of its images if none was trained on"
         )
     labels = None if part.labels is None else torch.from_numpy(part.labels)
-    whole = Dataset(torch.from_numpy(part.images), labels, part.class_names, path.name, split, part.skipped)
-    if split in ("test", "trainval"):
+    sizes = None if part.photo_sizes is None else torch.from_numpy(part.photo_sizes)
+    whole = Dataset(
+        torch.from_numpy(part.images),
+        labels,
+        part.class_names,
+        path.absolute().name,
+        split,
+        part.skipped,
+        notes=part.notes,
+        photo_sizes=sizes,
+        resizing=resizing,
+    )
+    if split in ("test", "trainval") or not part.whole:
         return whole
     train, val = whole.parted(seed)
     if split == "train":
@@ -163,4 +194,8 @@ def load_to_train(spec: str, split: Split, *, seed: int = 0, **options: Any) -> 
     """
     if split != "train":
         return load(spec, split, seed=seed, **options), None
-    return load(spec, "trainval", seed=seed, **options).parted(seed)
+    if not folder.own_validation(Path(spec)):
+        return load(spec, "trainval", seed=seed, **options).parted(seed)
+    images = load(spec, "train", seed=seed, **options)
+    kind = {**options, "image_size": images.image_size, "channels": images.channels}
+    return images, load(spec, "val", seed=seed, **kind)

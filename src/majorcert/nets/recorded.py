@@ -11,6 +11,7 @@ from majorcert.nets.data import Dataset, load
 from majorcert.nets.defender import load_defender
 from majorcert.nets.ensemble_file import member_folders, resolved
 from majorcert.nets.member import Member
+from majorcert.nets.resizing import reading_of
 from majorcert.nets.voter import PRECISIONS
 
 
@@ -38,7 +39,7 @@ def recorded_images(spec: str, evidence: Evidence, *, split: str | None = None, 
         options: as for `nets.data.load`.
     """
     part: Any = split or evidence.provenance.get("split", "test")
-    return load(spec, part, image_size=evidence.image_size, **options)
+    return load(spec, part, image_size=evidence.image_size, **{**reading_of(evidence.provenance), **options})
 
 
 def _paired(folders: Sequence[Path], evidence: Sequence[Evidence]) -> list[Path]:

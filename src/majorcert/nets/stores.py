@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from majorcert.errors import StoreError
+from majorcert.files.photo_sizes import photos_name, write_photos
 from majorcert.files.truth import truth_name, write_truth
 from majorcert.nets.data import Dataset
 from majorcert.nets.ensemble_file import member_folders, resolved
@@ -28,7 +29,13 @@ def store_of(folder: Path, images: Dataset, out: str | None) -> str:
 
 
 def keep_truth(whole: Dataset, images: Dataset, store: str, folder: Path) -> None:
-    """Write the true labels of the split beside the store of votes on some of its images, if they are known."""
+    """Write the true labels of the split, and the sizes of its photos, beside the store of votes on some of its images.
+
+    Each if they are known.
+    """
+    beside, name = folder if "://" in store else Path(store).parent, truth_name(images.name, images.split)
+    if whole.photo_sizes is not None:
+        write_photos(beside / photos_name(name), whole.photo_sizes.numpy(), whole.resizing, images.sha256())
     if whole.labels is None:
         return
     origin = {
@@ -37,5 +44,4 @@ def keep_truth(whole: Dataset, images: Dataset, store: str, folder: Path) -> Non
         "images_sha256": images.sha256(),
         "class_names": list(images.class_names),
     }
-    beside = folder if "://" in store else Path(store).parent
-    write_truth(beside / truth_name(images.name, images.split), whole.labels.numpy(), origin)
+    write_truth(beside / name, whole.labels.numpy(), origin)

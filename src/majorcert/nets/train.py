@@ -21,6 +21,7 @@ from majorcert.nets.interrupt import Interrupt
 from majorcert.nets.learner import Learner
 from majorcert.nets.models import build, n_weights
 from majorcert.nets.processes import Processes
+from majorcert.nets.resizing import recorded
 from majorcert.nets.run_folder import Log, held
 from majorcert.nets.suited import USUAL, suited_threshold
 from majorcert.nets.voter import Voter
@@ -148,6 +149,7 @@ def _about(config: TrainConfig, dataset: Dataset, processes: Processes) -> dict[
         "n_images": len(dataset),
         "images_sha256": dataset.sha256(),
         "device": processes.device.type,
+        **recorded(dataset),
     }
 
 

@@ -19,8 +19,12 @@ from majorcert.nets.hiding import Hiding
 from majorcert.nets.member import Member
 from majorcert.nets.recipes import adapted, recipe_for, strategies_of
 from majorcert.nets.recipes import recipe as named
+from majorcert.nets.resizing import resizing_of
 from majorcert.nets.run_folder import held
 from majorcert.nets.stores import keep_truth, store_of, voting_folders
+
+SHOWN = 5
+"""Files that were skipped of which each is named."""
 
 
 def train(
@@ -92,6 +96,16 @@ def train(
     return results
 
 
+def tell_reading(dataset: Dataset, told: Callable[[str], None]) -> None:
+    """How images were read, and which files were left out: the first few by name."""
+    for note in dataset.notes:
+        told(note)
+    for skipped in dataset.skipped[:SHOWN]:
+        told(f"skipped: {skipped}")
+    if len(dataset.skipped) > SHOWN:
+        told(f"skipped: {len(dataset.skipped)} files in all")
+
+
 def vote(
     runs: str | Path | Sequence[str | Path],
     data: str | Dataset,
@@ -109,6 +123,7 @@ def vote(
     batch_size: int | None = None,
     compiled: bool = False,
     progress: Callable[[Member, shards.Progress], None] | None = None,
+    read: Callable[[int, int], None] | None = None,
     told: Callable[[str], None] = lambda sentence: None,
     **reading: Any,
 ) -> list[str]:
@@ -129,6 +144,7 @@ def vote(
         chunk: images in one chunk of the store.
         device, precision, batch_size, compiled: as for `mc.Defender`.
         progress: called after each tile with the defender and how far it is.
+        read: called with the files read and those there are.
         told: called with what a user should know: files that were skipped, how many images were drawn.
         reading: how `data` is loaded, as for `majorcert.nets.data.load`.
 
@@ -139,20 +155,23 @@ def vote(
     given = [str(run) for run in ([runs] if isinstance(runs, str | Path) else runs)]
     how: dict[str, Any] = {"device": device, "precision": precision, "batch_size": batch_size, "compiled": compiled}
     place = None if out is None else str(out)
-    stores = []
+    stores, known = [], dict[Any, Dataset]()
     for folder in voting_folders(given, place):
         defender = load_defender(folder, **how)
-        kind: dict[str, Any] = {"image_size": defender.image_size, "channels": defender.channels, **reading}
-        whole = load(data, split, seed=split_seed, **kind) if isinstance(data, str) else data
-        for skipped in whole.skipped:
-            told(f"skipped: {skipped}")
+        kind: dict[str, Any] = {"image_size": defender.image_size, "channels": defender.channels}
+        kind |= {"class_names": defender.class_names, "resizing": resizing_of([defender])}
+        if (key := tuple(kind.values())) not in known:
+            options = {**kind, **reading, "seed": split_seed, "progress": read}
+            known = {key: load(data, split, **options) if isinstance(data, str) else data}
+            tell_reading(known[key], told)
+        whole = known[key]
         images = whole if limit is None else whole.drawn(limit, seed)
         if len(images) < len(whole):
             told(f"{len(images)} of {len(whole)} images, by lot (--seed {seed}), spread over the classes")
         store = store_of(folder, images, place)
         tell = None if progress is None else partial(progress, defender)
-        options: dict[str, Any] = {"scores": scores, "certify_only": certify_only, "chunk": chunk}
-        defender.vote(images, store, **options, progress=tell, rank=rank, world_size=size)
+        kept: dict[str, Any] = {"scores": scores, "certify_only": certify_only, "chunk": chunk}
+        defender.vote(images, store, **kept, progress=tell, rank=rank, world_size=size)
         if rank == 0:
             keep_truth(whole, images, store, folder)
         told(f"voted: {store}")

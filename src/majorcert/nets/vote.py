@@ -11,6 +11,7 @@ from majorcert.core.ballots import Ballots
 from majorcert.errors import DataError, EvidenceError
 from majorcert.files.writer import EvidenceWriter
 from majorcert.nets.data import Dataset
+from majorcert.nets.resizing import recorded
 from majorcert.nets.shards import Clock, Progress, fetched, fill, fitting_chunk, own
 from majorcert.nets.voter import Voter
 
@@ -93,6 +94,7 @@ def origin_of(facts: Mapping[str, Any], dataset: Dataset) -> dict[str, Any]:
         "dataset": dataset.name,
         "split": dataset.split,
         "split_size": dataset.split_size or len(dataset),
+        **recorded(dataset),
     }
 
 

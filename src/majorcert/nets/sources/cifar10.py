@@ -6,7 +6,6 @@ import shutil
 import tarfile
 import urllib.error
 import urllib.request
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +13,7 @@ import numpy.typing as npt
 
 from majorcert.errors import DataError
 from majorcert.files.untrusted import read_bytes, reason
-from majorcert.nets.sources.part import Part
+from majorcert.nets.sources.part import Part, Progress
 
 URL = "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"
 ARCHIVE_SHA256 = "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd"
@@ -22,9 +21,6 @@ CLASS_NAMES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "
 TRAINING_FILES = tuple(f"data_batch_{number}" for number in range(1, 6))
 N_IMAGES, N_VALUES = 10_000, 3 * 32 * 32
 """Of each file; of each image."""
-
-Progress = Callable[[int, int], None]
-"""Called with the bytes done and the bytes in all."""
 
 
 def read(data_dir: Path, *, test: bool, download: bool = True, progress: Progress | None = None) -> Part:

@@ -1,16 +1,20 @@
 """Photos to classify: as the networks see them, and how large they were."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from majorcert.core.threat import ImageSize, Patch
+from majorcert.core.threat import ImageSize
 from majorcert.errors import DataError
-from majorcert.files.photo import patch_on_photo
-from majorcert.nets.sources.decode import read_photo
+from majorcert.files.photo import SQUASHED, Resizing
+from majorcert.nets.sources.decode import ENDINGS, KINDS, read_photo
+
+AT_ONCE = 64
+"""Photos that are held at a time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,24 +26,48 @@ class Photo:
     """(channels, height, width)"""
     size: ImageSize
 
-    def covers(self, patch: Patch) -> str:
-        """The photo pixels that a certificate for `patch` on the resized image stands for at least, such as "31x31"."""
-        height, width = patch_on_photo(patch, self.size, (self.pixels.shape[1], self.pixels.shape[2]))
-        return f"{height}x{width}" if height and width else "none"
+
+def photo_files(given: Sequence[Path]) -> list[Path]:
+    """The files that are given, and for each folder all the images in it and below."""
+    found: list[Path] = []
+    for path in given:
+        inside = sorted(each for each in path.rglob("*") if each.suffix.lower() in ENDINGS) if path.is_dir() else [path]
+        if not inside:
+            raise DataError(f"there is no image in the folder {path}; expected files of {KINDS}")
+        found += inside
+    return found
 
 
 def read_photos(
-    paths: Sequence[Path], image_size: ImageSize, channels: int, *, skip_bad: bool = False
-) -> tuple[list[Photo], list[str]]:
-    """The photos in the networks' size, and what is wrong with those that were left out."""
-    photos, skipped = [], []
-    for path in paths:
+    paths: Sequence[Path],
+    image_size: ImageSize,
+    channels: int,
+    resizing: Resizing = SQUASHED,
+    *,
+    skip_bad: bool = False,
+    told: Callable[[str], None] = lambda sentence: None,
+) -> Iterator[list[Photo]]:
+    """The photos in the networks' size, some at a time; what is wrong with those that are left out is told."""
+
+    def read(path: Path) -> Photo | DataError:
         try:
-            photos.append(Photo(path, *read_photo(path, image_size, channels)))
+            return Photo(path, *read_photo(path, image_size, channels, resizing))
         except DataError as error:
-            if not skip_bad:
-                raise
-            skipped.append(str(error))
-    if not photos:
+            return error
+
+    n_read = 0
+    with ThreadPoolExecutor() as pool:
+        for start in range(0, len(paths), AT_ONCE):
+            photos = []
+            for found in pool.map(read, paths[start : start + AT_ONCE]):
+                if isinstance(found, Photo):
+                    photos.append(found)
+                elif skip_bad:
+                    told(f"skipped: {found}")
+                else:
+                    raise DataError(f"{found}; --skip-bad leaves out what cannot be read")
+            n_read += len(photos)
+            if photos:
+                yield photos
+    if not n_read:
         raise DataError("there is no image left to classify")
-    return photos, skipped

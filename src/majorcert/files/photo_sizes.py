@@ -1,0 +1,61 @@
+"""The sizes of the photos of a split, in a file beside the evidence, as the true labels are: what "2%" of them means.
+
+`<dataset>-<split>.photos.json` names the images it is about by their SHA-256, so that the sizes of others are refused.
+"""
+
+from os import PathLike
+from typing import Annotated, Literal
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from majorcert.core.reach import Evidence
+from majorcert.errors import DataError, StoreError
+from majorcert.files.atomic import replacing
+from majorcert.files.photo import Filter, Fit, Photos, Resizing
+from majorcert.files.truth import truth_beside
+from majorcert.files.untrusted import MAX_JSON_BYTES, decoded, read_bytes, reason
+
+Side = Annotated[int, msgspec.Meta(ge=1, le=2**20)]
+
+
+class PhotoSizes(msgspec.Struct, tag_field="format", tag="majorcert-photos"):
+    """A file of photo sizes."""
+
+    version: Literal[1]
+    images_sha256: str
+    fit: Fit
+    filter: Filter
+    sizes: list[tuple[Side, Side]]
+
+
+def photos_name(truth: str) -> str:
+    """The name of the file that belongs beside the truth file of this name."""
+    return f"{truth.removesuffix('.truth.json')}.photos.json"
+
+
+def write_photos(
+    path: str | PathLike[str], sizes: npt.NDArray[np.int64], resizing: Resizing, images_sha256: str
+) -> None:
+    """Write the (height, width) of every photo of a split, and how they were brought to the networks' size."""
+    pairs = [(height, width) for height, width in sizes.tolist()]
+    content = PhotoSizes(1, images_sha256, resizing.fit, resizing.filter, pairs)
+    with replacing(path) as beside:
+        beside.write_bytes(msgspec.json.encode(content) + b"\n")
+
+
+def find_photos(store: str | PathLike[str], evidence: Evidence) -> Photos | None:
+    """The sizes of the photos that the evidence is about, from the file beside its store; None when there is none."""
+    truth = truth_beside(store, evidence)
+    path = truth.with_name(photos_name(truth.name))
+    if not path.is_file():
+        return None
+    try:
+        found = decoded(read_bytes(path, MAX_JSON_BYTES), PhotoSizes)
+        if found.images_sha256 != evidence.provenance.get("images_sha256"):
+            raise StoreError(f"{path}: holds the photo sizes of other images than those that were voted on")
+        sizes = frozenset(found.sizes[image] for image in evidence.images.tolist())
+        return Photos(sizes, Resizing(found.fit, found.filter))
+    except (OSError, ValueError, IndexError, DataError) as error:
+        raise StoreError(f"{path}: cannot be read as the sizes of the photos ({reason(error)})") from None

@@ -1,0 +1,111 @@
+"""What is said of photos: their labels, what is proved of each, and how large that is on the photo itself."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from majorcert.core.majority import clean_label, majorcert
+from majorcert.core.reach import Evidence
+from majorcert.core.threat import Bools, ImageSize, Patch
+from majorcert.defences.largest import largest_patch
+from majorcert.files.photo import Photos, Resizing, is_of_photo, read_patches
+
+
+def predictions(
+    evidence: Sequence[Evidence],
+    photos: Sequence[tuple[Path, ImageSize]],
+    asked: Sequence[str],
+    resizing: Resizing,
+    class_names: Sequence[str],
+) -> list[dict[str, Any]]:
+    """A row for each photo, as plain JSON.
+
+    Args:
+        photos: the file of each, and the (height, width) of the upright photo.
+        asked: patches, as `read_patches` reads them.
+    """
+    image_size = evidence[0].image_size
+    each = [Photos(frozenset({size}), resizing) for _, size in photos]
+    patches = [read_patches(asked, image_size, photo) for photo in each]
+    proved = [_certified(evidence, [row[k] for row in patches]) for k in range(len(asked))]
+    predicted, largest = clean_label(evidence), largest_patch(evidence)
+    rows = []
+    for k, (path, size) in enumerate(photos):
+        meant = {key(given, patch): patch for given, patch in zip(asked, patches[k], strict=True)}
+        told = {*meant.values(), Patch(max(1, int(largest[k])))}
+        covered = {str(patch): each[k].covered(patch, image_size) for patch in sorted(told, key=str)}
+        rows.append(
+            {
+                "image": str(path),
+                "label": class_names[predicted[k]],
+                "certified": {name: bool(found[k]) for name, found in zip(meant, proved, strict=True)},
+                "largest": int(largest[k]),
+                "photo_size": list(size),
+                "photo_pixels": {name: f"{h}x{w}" if h and w else "none" for name, (h, w) in covered.items()},
+                "network_pixels": {name: str(patch) for name, patch in meant.items()},
+                "about": about(image_size),
+                "defenders": {
+                    f"{at}:{one.provenance['strategy']}": class_names[one.label[k]]
+                    for at, one in enumerate(evidence, start=1)
+                },
+            }
+        )
+    return rows
+
+
+def about(image_size: ImageSize) -> str:
+    """What a certificate is about, in a sentence."""
+    return (
+        f"a patch is on the decoded image after it was resized to {image_size[0]}x{image_size[1]}, in pixels of that "
+        "image, or covers so many pixels of the decoded photo; paint that was there before a JPEG was compressed "
+        "spreads, and is not covered"
+    )
+
+
+def key(given: str, patch: Patch) -> str:
+    """A patch as it is told: on the photo as it was asked for, on the networks' image by its sides."""
+    return given.strip() if is_of_photo(given) else str(patch)
+
+
+def header(asked: Sequence[str], image_size: ImageSize) -> list[str]:
+    """Of the table that `cells` are lines of."""
+    of = f"of {image_size[0]}x{image_size[1]}"
+    sizes = [key(given, patch) for given, patch in zip(asked, read_sizes(asked, image_size), strict=True)]
+    told = [size if is_of_photo(size) else f"{size} {of}" for size in sizes]
+    return ["image", "label", *(f"certified {each}" for each in told), f"largest certified {of}"]
+
+
+def read_sizes(asked: Sequence[str], image_size: ImageSize) -> list[Patch]:
+    """The patches of those that need no photo; any of the others."""
+    return [Patch(1) if is_of_photo(each) else read_patches([each], image_size, None)[0] for each in asked]
+
+
+def cells(row: dict[str, Any]) -> list[str]:
+    """A line of the table: sizes on the resized image, and beside them on the photo."""
+    covers, side = row["photo_pixels"], f"{row['largest']}x{row['largest']}"
+    shown = []
+    for name, holds in row["certified"].items():
+        size = row["network_pixels"][name]
+        told = f"{covers[size]} on the photo" if name == size else f"{size} for the networks"
+        shown.append(f"yes, {told}" if holds else "no" if name == size else f"no, {told}")
+    return [row["image"], row["label"], *shown, f"{side}, {covers[side]} on the photo" if row["largest"] else "none"]
+
+
+def sentence(row: dict[str, Any]) -> str:
+    """What is proved of one photo, in its own pixels."""
+    height, width = row["photo_size"]
+    covered = row["photo_pixels"].get(f"{row['largest']}x{row['largest']}", "none")
+    if covered == "none":
+        return f"nothing is proved of stickers on this photo of {height}x{width} pixels"
+    return f"no sticker up to {covered} pixels of this photo of {height}x{width}, wherever it is, changes the label"
+
+
+def _certified(evidence: Sequence[Evidence], patches: Sequence[Patch]) -> Bools:
+    """(images,) is each image certified against the patch of its own?"""
+    found = np.zeros(len(patches), dtype=bool)
+    for patch in set(patches):
+        images = np.flatnonzero([each == patch for each in patches])
+        found[images] = majorcert([each[images] for each in evidence], patch).certified
+    return found
