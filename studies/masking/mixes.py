@@ -1,4 +1,4 @@
-"""Every mix of recorded defenders, by majority and with the voters pooled: python studies/masking/mixes.py STORE... --patch 5
+"""Every mix of recorded defenders, by majority and with the voters pooled: mixes.py STORE... --patch 5
 
 The stores are evidence of the same images, best of the validation split: networks that mask, networks that vote, and
 averages of either (`majorcert average`) as members of their own. Prints a line for each mix: clean and certified

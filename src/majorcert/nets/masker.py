@@ -123,16 +123,24 @@ class Masker:
         return look.table()
 
     def predict(self, images: Tensor) -> Ints:
-        """(images,) what double masking says: one mask at a time first, then the rows that dissent, and no others."""
-        look = _Look(self, images, None)
-        mask = torch.arange(self.n_masks)
+        """(images,) what double masking says: one mask at a time first, then the rows that dissent, as long as they hold.
+
+        A row in which two labels differ decides nothing, so the other pairs of it are not looked at.
+        """
+        look, mask = _Look(self, images, None), torch.arange(self.n_masks)
         look.at(range(len(images)), mask, mask)
         singles = look.checked()[:, mask, mask]
         majority = plurality(count_votes(singles[:, :, None], self.scorer.n_classes))
-        dissents = singles != majority[:, None]
-        if dissents.any():
-            wanted = np.triu(dissents[:, :, None] | dissents[:, None, :], 1)
-            look.views(*(torch.from_numpy(each) for each in np.nonzero(wanted)))
+        standing, shift = singles != majority[:, None], 1
+        while shift < self.n_masks and standing.any():
+            image, row = np.nonzero(standing)
+            second = (row[:, None] + np.arange(shift, min(2 * shift, self.n_masks))) % self.n_masks
+            place = np.broadcast_arrays(image[:, None], row[:, None], second)
+            unseen = look.checked()[*place] == NO_LABEL
+            look.views(*(torch.from_numpy(each[unseen]) for each in place))
+            labels = look.checked()
+            standing &= ((labels == singles[:, :, None]) | (labels == NO_LABEL)).all(axis=2)
+            shift *= 2
         whole = (look.checked() == singles[:, :, None]).all(axis=2)
         return double_masking(singles, whole, self.scorer.n_classes)
 
