@@ -73,7 +73,8 @@ class AttackRun:
         folder: Path,
         promise: Promise,
     ) -> "AttackRun":
-        surrogates = tuple(Surrogate.of(each, patch, precision) for each in ensemble.defenders)
+        watching = promise == "detection"
+        surrogates = tuple(Surrogate.of(each, patch, precision, watching=watching) for each in ensemble.defenders)
         device, kind = surrogates[0].rows.device.type, surrogates[0].precision
         n_pixels = sum(each.n_pixels for each in surrogates)
         fitting = max(1, CANDIDATE_PIXELS.get(device, CANDIDATE_PIXELS["cpu"]) // n_pixels)

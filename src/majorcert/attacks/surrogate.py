@@ -18,6 +18,8 @@ from majorcert.nets.masking import MaskingDefender
 from majorcert.nets.member import Member
 from majorcert.nets.voter import PRECISIONS, Network, Precision
 
+SOME_MASKS = 8
+"""So many masks stand for all, where only the label is to be changed."""
 Cut = Callable[[Tensor, Tensor, Tensor], Tensor]
 """From (N, C, H, W) images of 0 to 1, numbers of images and numbers of views to what the network is given."""
 
@@ -44,13 +46,19 @@ class Surrogate:
     """(cell rows, cell columns, views) how much each view says of what the label is without a patch there"""
 
     @classmethod
-    def of(cls, member: Member, patch: Patch, precision: Precision | None = None) -> "Surrogate":
-        """Of a defender of any kind that has a row in `VIEWS`; by default in bfloat16 on CUDA, in float32 elsewhere."""
+    def of(
+        cls, member: Member, patch: Patch, precision: Precision | None = None, *, watching: bool = True
+    ) -> "Surrogate":
+        """Of a defender of any kind that has a row in `VIEWS`; by default in bfloat16 on CUDA, in float32 elsewhere.
+
+        Args:
+            watching: what each placement would be without is asked as well, as under the promise of detection.
+        """
         if type(member) not in VIEWS:
             raise ModelError(
                 f"an attack on {type(member).__name__} is not known; a row in attacks/surrogate.py adds it"
             )
-        views = VIEWS[type(member)](member, patch)
+        views = VIEWS[type(member)](member, patch, watching)
         network, kind = views.network, precision or ("bfloat16" if views.device.type == "cuda" else "float32")
         if isinstance(network, nn.Module):
             network = copy.deepcopy(network).eval().to(views.device, PRECISIONS[kind]).requires_grad_(False)
@@ -115,7 +123,7 @@ class Views:
     """(cell rows, cell columns, views) as in `Surrogate`"""
 
 
-def _voting(defender: Defender, patch: Patch) -> Views:
+def _voting(defender: Defender, patch: Patch, watching: bool) -> Views:
     """Ablations: without a placement, all that it does not touch vote."""
     voter, cutter = defender.voter, defender.voter.cutter
     touched = cutter.strategy.touched(patch, cutter.image_size)
@@ -128,24 +136,31 @@ def _voting(defender: Defender, patch: Patch) -> Views:
     return Views(voter.network, voter.device, cut, lambda ballots: ballots.labels, cutter.view_size, *tables)
 
 
-def _masking(defender: MaskingDefender, patch: Patch) -> Views:
+def _masking(defender: MaskingDefender, patch: Patch, watching: bool) -> Views:
     """One mask at a time, whose plurality is taken for the label; without a placement, its first cover speaks for all.
 
-    A second mask is not looked through: what it would say is left to the judge.
+    A second mask is not looked through: what it would say is left to the judge. Where no alert is to be avoided, some
+    masks stand for all, since nearly all show the whole of a patch.
     """
-    cutter = defender.masker.cutter
+    masker, cutter = defender.masker, defender.masker.cutter
     covering = cutter.masks.covering(patch, cutter.image_size)
     first = covering & (covering.cumsum(axis=2) == 1)
+    n = cutter.n_masks
+    some = np.arange(n) if watching or n <= SOME_MASKS else np.linspace(0, n - 1, SOME_MASKS).round().astype(int)
+    masks = torch.from_numpy(some).to(masker.scorer.device)
 
     def cut(images: Tensor, which: Tensor, views: Tensor) -> Tensor:
-        return cutter.take(centred(images), which, views, views)
+        return cutter.take(centred(images), which, masks[views], masks[views])
 
-    tables = *(np.arange(n) for n in covering.shape[:2]), ~covering, first * cutter.n_masks
-    device = defender.masker.scorer.device
-    return Views(defender.model, device, cut, lambda pairs: pairs.singles()[:, :, None], cutter.image_size, *tables)
+    def cast(pairs: Any) -> Ints:
+        return np.asarray(pairs.singles()[:, some, None])
+
+    tables = *(np.arange(n) for n in covering.shape[:2]), ~covering[:, :, some], (first * n)[:, :, some]
+    network = defender.model if masker.second else masker.scorer.network
+    return Views(network, masker.scorer.device, cut, cast, cutter.image_size, *tables)
 
 
-VIEWS: Mapping[type, Callable[[Any, Patch], Views]] = {Defender: _voting, MaskingDefender: _masking}
+VIEWS: Mapping[type, Callable[[Any, Patch, bool], Views]] = {Defender: _voting, MaskingDefender: _masking}
 """For each kind of defender, what a patch touches of it."""
 
 

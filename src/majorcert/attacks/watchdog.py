@@ -49,7 +49,22 @@ class Watchdog:
     """of the images with a broken promise, by their place among these: which promises"""
 
     def judge(self, which: Ints, painted: Tensor, placements: Places) -> tuple[Ints, Bools]:
-        """(K,) the labels of painted versions of the images `which`, and (K,) whether each raises an alert."""
+        """(K,) the labels of painted versions of the images `which`, and (K,) whether each raises an alert.
+
+        Where a label costs far less than evidence, as under masks, the whole evidence is asked of the first version
+        of each image, and of all that are labelled otherwise.
+        """
+        if self.verdict.promise == "recovery" and any(each.predicts_cheaply for each in self.ensemble.defenders):
+            labels = self.ensemble.predict(painted)
+            closely = labels != self.verdict.predicted[which]
+            closely[np.unique(which, return_index=True)[1]] = True
+            some = np.flatnonzero(closely)
+            labels[some] = self._watched(which[some], painted[some], placements[some])[0]
+            return labels, np.zeros(len(which), dtype=bool)
+        return self._watched(which, painted, placements)
+
+    def _watched(self, which: Ints, painted: Tensor, placements: Places) -> tuple[Ints, Bools]:
+        """As `judge`, from the whole evidence of each, with an eye on what should not be."""
         after, detecting = self.ensemble.evidence(painted), self.verdict.promise == "detection"
         labels, alerts = clean_label(after), np.zeros(len(which), dtype=bool)
         if detecting:

@@ -123,7 +123,7 @@ class Masker:
         return look.table()
 
     def predict(self, images: Tensor) -> Ints:
-        """(images,) what double masking says: one mask at a time first, then the rows that dissent, as long as they hold.
+        """(images,) what double masking says: one mask at a time first, then rows that dissent, while they hold.
 
         A row in which two labels differ decides nothing, so the other pairs of it are not looked at.
         """

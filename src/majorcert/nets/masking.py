@@ -44,6 +44,7 @@ class MaskingDefender(Member):
     class_names: tuple[str, ...]
     blueprint: Blueprint | None
     how: Mapping[str, Any]
+    predicts_cheaply = True
 
     def __init__(
         self,

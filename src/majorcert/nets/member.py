@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import safetensors.torch
 import torch
@@ -32,6 +32,8 @@ class Member(ABC):
     """what rebuilds the model; without it the defender cannot be saved"""
     how: Mapping[str, Any]
     """precision, batch_size and compiled, as they were asked for"""
+    predicts_cheaply: ClassVar[bool] = False
+    """does `predict` look at far fewer views than `evidence`?"""
 
     @property
     @abstractmethod
