@@ -13,11 +13,13 @@ from majorcert.core.regions import Blocks, Columns, Rows, Strategy, strategy
 from majorcert.core.threat import Patch
 from majorcert.core.verdict import Verdict, Witness
 from majorcert.defences.fields import Fields
+from majorcert.defences.joint import Joint, joint
 from majorcert.defences.largest import largest_patch
 from majorcert.defences.masking import MaskPairs, Masks
 from majorcert.defences.patchguard import MaskedScores, patchguard
 from majorcert.defences.pool import Pool
 from majorcert.defences.scores import Scores
+from majorcert.defences.top_k import top_k
 from majorcert.errors import (
     BallotsError,
     DataError,
@@ -69,6 +71,7 @@ __all__ = [
     "Evidence",
     "EvidenceError",
     "Fields",
+    "Joint",
     "MajorcertError",
     "MaskPairs",
     "MaskedScores",
@@ -93,6 +96,7 @@ __all__ = [
     "certify",
     "detect",
     "drs",
+    "joint",
     "largest_patch",
     "load_evidence",
     "majorcert",
@@ -103,6 +107,7 @@ __all__ = [
     "score",
     "strategy",
     "summary",
+    "top_k",
     "train",
     "verify",
     "vote",

@@ -5,7 +5,7 @@ certifies, so that a mistake would have to be made twice.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
@@ -13,6 +13,7 @@ from math import prod
 from typing import Protocol
 
 from majorcert.audit.geometry import Placement
+from majorcert.errors import EvidenceError
 
 MAX_PICKS = 1000
 """Up to so many picks of one label from each set are all tried; of more, those that hurt most."""
@@ -20,6 +21,7 @@ MAX_PICKS = 1000
 Labels = frozenset[int]
 Sets = Mapping[Placement, Labels]
 """A set of labels at each placement, in order."""
+Lacking = Mapping[Placement, tuple[Mapping[int, int], int]]
 
 
 class Testimony(Protocol):
@@ -39,6 +41,18 @@ class Testimony(Protocol):
     def without(self, slack: int = 0) -> Sets:
         """The labels that it may say when all that a patch could touch is left out; of votes, given so many more."""
         ...
+
+    def attack(self, where: Placement) -> Hashable:
+        """What a patch there can change: placements with the same are the same to it."""
+        return where
+
+    def provoked(self, where: Placement, slack: int = 0) -> Sets:
+        """The labels that it may say without each placement, on an image that is attacked at this one."""
+        raise EvidenceError(f"verify does not know what {type(self).__name__} says without a part of an attacked image")
+
+    def lacking(self) -> Lacking:
+        """At each placement what each rival lacks to stand ahead of the label, and the points to be given away."""
+        raise EvidenceError(f"top-k is about votes, and {type(self).__name__} has none")
 
 
 @dataclass(frozen=True)
@@ -87,6 +101,9 @@ def opinion_of(method: str, told: Sequence[Testimony], slack: int = 0) -> Opinio
     if method == "drs-margin":
         firm = told[0].firm()
         return Opinion(predicted, firm, "margin" if firm else "", {}, {})
+    if method == "unwavering":
+        silent = opinion_of("majorcert-exact", told).certified and _silent(told, predicted, slack)
+        return Opinion(predicted, silent, "unwavering" if silent else "", {}, {})
     if method == "detection":
         by_defender, argument = [each.without(slack) for each in told], "detection"
     else:
@@ -96,6 +113,32 @@ def opinion_of(method: str, told: Sequence[Testimony], slack: int = 0) -> Opinio
     safe = {where: majority_holds(here, predicted) for where, here in sets.items()}
     certified = all(safe.values())
     return Opinion(predicted, certified, argument if certified else "", safe, sets)
+
+
+def _silent(told: Sequence[Testimony], label: int, slack: int) -> bool:
+    """Is the label all that is said without any placement, wherever a patch is?"""
+    attacks = {tuple(each.attack(where) for each in told): where for where in told[0].reach()}
+    for where in attacks.values():
+        said = [each.provoked(where, slack) for each in told]
+        if not all(majority_holds(tuple(each[left_out] for each in said), label) for left_out in said[0]):
+            return False
+    return True
+
+
+def top_opinion(told: Testimony, k: int, most: int) -> Opinion:
+    """Judge whether the label stays among the first k, if a ballot may name so many labels.
+
+    The k rivals that lack least stand ahead together iff none lacks more than there is to be given away, and all of
+    them together no more than ballots of so many labels can name.
+    """
+    safe, ahead = {}, {}
+    for where, (lacks, given) in told.lacking().items():
+        easiest = sorted(lacks, key=lambda c: (lacks[c], c))[:k]
+        needs = [lacks[c] for c in easiest]
+        safe[where] = len(easiest) < k or max(needs) > given or sum(needs) > min(most, k) * given
+        ahead[where] = tuple(frozenset({c}) for c in easiest)
+    certified = all(safe.values())
+    return Opinion(told.label, certified, "top-k" if certified else "", safe, ahead)
 
 
 def alert_of(told: Sequence[Testimony], slack: int = 0) -> bool:

@@ -1,17 +1,17 @@
 """Double masking by its definition: the labels under every pair of masks (docs/soundness.md)."""
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
-from majorcert.audit.ensemble import Labels, Sets, winner
-from majorcert.audit.geometry import Touched
+from majorcert.audit.ensemble import Labels, Sets, Testimony, winner
+from majorcert.audit.geometry import Placement, Touched
 from majorcert.errors import EvidenceError
 
 
 @dataclass(frozen=True)
-class Pairs:
+class Pairs(Testimony):
     """A table: the label under masks i and j, and on its diagonal that under one mask."""
 
     table: Sequence[Sequence[int]]
@@ -50,6 +50,14 @@ class Pairs:
         if slack:
             raise EvidenceError("slack is a number of votes, and double masking has none")
         return {where: self._under(min(masks, default=None)) for where, masks in self.covering.items()}
+
+    def attack(self, where: Placement) -> Hashable:
+        return self.covering[where]
+
+    def provoked(self, where: Placement, slack: int = 0) -> Sets:
+        """The same if the label under every mask that does not cover the patch may be any."""
+        seen = frozenset(range(len(self.table))) - self.covering[where]
+        return replace(self, fragile=self.fragile | seen).without(slack)
 
     def _under(self, mask: int | None) -> Labels:
         return self._all if mask is None or mask in self.fragile else frozenset({self.table[mask][mask]})

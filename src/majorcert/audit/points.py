@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
-from majorcert.audit.ensemble import Labels, Sets, beats, winner
+from majorcert.audit.ensemble import Labels, Sets, Testimony, beats, winner
 from majorcert.audit.geometry import Placement, Size, Touched, placements
 from majorcert.errors import EvidenceError
 
 
 @dataclass(frozen=True)
-class Points:
+class Points(Testimony):
     """The points that every ablation gives to every label, and the mask that the defender guards with."""
 
     points: Sequence[Sequence[int]]

@@ -1,11 +1,14 @@
 """Votes by their definitions: one voting defender, or a pool of several whose votes are worth whole points."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TypeVar
 
-from majorcert.audit.ensemble import Labels, Sets, beats, winner
-from majorcert.audit.geometry import Touched
+from majorcert.audit.ensemble import Labels, Lacking, Sets, Testimony, beats, winner
+from majorcert.audit.geometry import Placement, Touched
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -22,7 +25,7 @@ class Member:
 
 
 @dataclass(frozen=True)
-class Votes:
+class Votes(Testimony):
     """All of them together."""
 
     members: Sequence[Member]
@@ -59,10 +62,33 @@ class Votes:
         """The label that wins without the touched ballots, or any that may if fragile ones and the slack go to it."""
         return self._everywhere(lambda kept, gain: _winners(kept, gain + slack), rewritten=False)
 
-    def _everywhere(self, judge: Callable[[Mapping[int, int], int], Labels], *, rewritten: bool = True) -> Sets:
+    def attack(self, where: Placement) -> Hashable:
+        return tuple(each.touched[where] for each in self.members)
+
+    def provoked(self, where: Placement, slack: int = 0) -> Sets:
+        """What wins without each placement, if ballots that the patch touches may be any; the label has the slack."""
+        attacked = replace(
+            self, members=[replace(each, fragile=each.fragile | each.touched[where]) for each in self.members]
+        )
+        return attacked._everywhere(
+            lambda kept, gain: _winners({**kept, self.label: kept[self.label] + slack}, gain), rewritten=False
+        )
+
+    def lacking(self) -> Lacking:
+        """At each placement what each rival lacks to stand ahead of the label, and the points to be given away."""
+        return self._everywhere(
+            lambda kept, gain: (
+                {c: max(0, kept[self.label] - kept[c] + (c > self.label)) for c in kept if c != self.label},
+                gain,
+            )
+        )
+
+    def _everywhere(
+        self, judge: Callable[[Mapping[int, int], int], T], *, rewritten: bool = True
+    ) -> dict[Placement, T]:
         """At each placement what is judged of the votes kept and those to be given away; once for equal placements."""
-        known: dict[tuple[frozenset[int], ...], Labels] = {}
-        found: dict[tuple[int, int], Labels] = {}
+        known: dict[tuple[frozenset[int], ...], T] = {}
+        found: dict[Placement, T] = {}
         for where in self.members[0].touched:
             hit = tuple(each.touched[where] for each in self.members)
             if hit not in known:

@@ -28,7 +28,7 @@ class Verdict:
     predicted: Ints
     certified: Bools
     by: npt.NDArray[np.str_]
-    """"theorem1", "theorem2", "margin", "local", "detection", or "" where not certified"""
+    """"theorem1", "theorem2", "margin", "local", or another promise, or "" where not certified"""
     safe: Bools | None
     """(images, placement rows, placement columns); None for a margin, which does not look at placements"""
     witnesses: tuple[Witness | None, ...]
@@ -36,8 +36,8 @@ class Verdict:
     patch: Patch
     method: str
     defenders: tuple[Mapping[str, Any], ...]  # the provenance of the evidence
-    promise: Literal["recovery", "detection"] = "recovery"
-    """that the label cannot be changed, or that it cannot be changed without an alert"""
+    promise: Literal["recovery", "detection", "unwavering", "top-k"] = "recovery"
+    """the label cannot be changed; not without an alert; nor an alert be raised; it stays among the first k"""
     alert: Bools | None = None  # (images,) is there an alert on the clean image itself? Only of detection
     slack: int = 0  # votes or points by which another label must lead for an alert; of detection
 

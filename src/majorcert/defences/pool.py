@@ -105,19 +105,25 @@ class Pool(Evidence):
         return self._elected(patch, slack)
 
     def _elected(self, patch: Patch, slack: int | None = None) -> Reach:
+        candidates = Candidates.of(self.solid_points(), self.label)
+        count = self.counted(patch, candidates.listed)
+        gain = count.free + (count.touched if slack is None else slack)
+        return candidates.elected(count.kept, gain, count.rows, count.columns)
+
+    def counted(self, patch: Patch, listed: Ints) -> "Counted":
+        """The points of the (images, slots) listed labels at every placement."""
         each_touched = [member.strategy.touched(patch, member.image_size) for member in self.members]
-        tops, rows = _joint_cells([touched.rows for touched in each_touched])
-        lefts, columns = _joint_cells([touched.columns for touched in each_touched])
-        candidates = Candidates.of(self._solid_points(), self.label)
+        tops, rows = joint_cells([touched.rows for touched in each_touched])
+        lefts, columns = joint_cells([touched.columns for touched in each_touched])
         # All points of an image together are at most LARGEST_WEIGHT, so that an int32 holds them.
-        kept = np.zeros((*candidates.listed.shape, len(tops), len(lefts)), dtype=np.int32)
-        gain = np.full((1, len(tops), len(lefts)), slack or 0, dtype=np.int64)
+        kept = np.zeros((*listed.shape, len(tops), len(lefts)), dtype=np.int32)
+        hit, free = np.zeros((2, 1, len(tops), len(lefts)), dtype=np.int64)
         for weight, member, touched in zip(self.weights, self.members, each_touched, strict=True):
             here = touched.rows[tops], touched.columns[lefts]
-            kept += weight * _at(kept_votes(member.solid(), candidates.listed, touched), *here)
-            free = rewritable(member.fragile, touched) + (touched.n_touched() if slack is None else 0)
-            gain = gain + weight * _at(free, *here)
-        return candidates.elected(kept, gain, rows, columns)
+            kept += weight * _at(kept_votes(member.solid(), listed, touched), *here)
+            hit = hit + weight * _at(touched.n_touched()[None], *here)
+            free = free + weight * _at(rewritable(member.fragile, touched), *here)
+        return Counted(kept, hit, free, rows, columns)
 
     def margin_certified(self, patch: Patch) -> Bools:
         """(images,) does the winner lead by more points than any placement could take from it and give to one rival?"""
@@ -130,20 +136,36 @@ class Pool(Evidence):
         return self._leads(patch, times=1, more=slack)
 
     def _leads(self, patch: Patch, times: int, more: int = 0) -> Bools:
-        points, handicap = self._solid_points(), np.full(1, more)
+        points, handicap = self.solid_points(), np.full(1, more)
         for weight, member in zip(self.weights, self.members, strict=True):
             most_touched = int(member.strategy.touched(patch, member.image_size).n_touched().max())
             n_fragile = 0 if member.fragile is None else member.fragile.sum(axis=1)
             handicap = handicap + weight * (times * most_touched + n_fragile)
         return Candidates.of(points, self.label).leads(points, handicap)
 
-    def _solid_points(self) -> Ints:
+    def solid_points(self) -> Ints:
         """(images, classes) the points of each label, without those of fragile ballots."""
         points = [weight * member.solid_votes() for weight, member in zip(self.weights, self.members, strict=True)]
         return np.sum(points, axis=0)
 
 
-def _joint_cells(cells: Sequence[Ints]) -> tuple[Ints, Ints]:
+@dataclass(frozen=True, eq=False)
+class Counted:
+    """Points in every cell of placements: those of labels that stay, and those that may become anyone's."""
+
+    kept: Ints  # (images, slots, cell rows, cell columns) of each listed label, in ballots neither touched nor fragile
+    touched: Ints  # (1, cell rows, cell columns) of the touched ballots
+    free: Ints  # (images or 1, cell rows, cell columns) of the fragile ones that are not touched
+    rows: Ints  # (placement rows,) the row of cells of each
+    columns: Ints  # (placement columns,) the column of cells of each
+
+
+def as_pool(evidence: Any) -> Any:
+    """One voting defender as a pool of itself; pools, and kinds that do not vote or not just so, as they are."""
+    return Pool([evidence], weights=[1]) if type(evidence) is Ballots else evidence
+
+
+def joint_cells(cells: Sequence[Ints]) -> tuple[Ints, Ints]:
     """(joint cells,) a placement in each, and (placements,) the joint cell of each: one cell of every member."""
     _, first, joint = np.unique(np.stack(cells), axis=1, return_index=True, return_inverse=True)
     return first, joint.ravel()
