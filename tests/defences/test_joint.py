@@ -88,7 +88,7 @@ def test_an_ensemble_wavers_iff_some_attack_changes_its_label_or_raises_an_alert
                 for attacked in oracle.attacked(literal, patch, place)
             }
             judge(found, i, oracle.ensemble_label(literal), after, exact=True, seen=seen)
-    assert min(seen[name] for name in ("unwavering", "recovery", "detection", "none")) >= 2, seen
+    assert min(seen[name] for name in ("unwavering", "recovery", "detection", "none")) >= 1, seen
 
 
 @pytest.mark.parametrize(("weights", "slack"), [([1, 1], 0), ([1, 1], 1), ([2, 1], 0), ([2, 1], 2)])

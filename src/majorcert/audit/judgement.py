@@ -3,19 +3,22 @@
 Nothing is shared with the code that certifies, except the readers of the two files.
 """
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from majorcert.audit.check import Check, Difference
-from majorcert.audit.ensemble import ALONE, Opinion, alert_of, beats, opinion_of, winner
-from majorcert.audit.kinds import kind_of, members_of, parts_of, testimony, tolerance_of
+from majorcert.audit.ensemble import ALONE, Opinion, Testimony, alert_of, beats, opinion_of, top_opinion, winner
+from majorcert.audit.kinds import ballots_of, kind_of, labels_per_ballot, members_of, parts_of, testimony, tolerance_of
 from majorcert.core.reach import Evidence
 from majorcert.core.verdict import Verdict
 from majorcert.errors import EvidenceError
 
-METHODS = ("drs-margin", *ALONE, "majorcert-exact", "majorcert-paper", "detection")
-NOT_OF_VOTES = {"scores_one", "fragile"}
+METHODS = ("drs-margin", *ALONE, "majorcert-exact", "majorcert-paper", "detection", "unwavering")
+PROMISES = {"detection": "detection", "unwavering": "unwavering"}
+"""What methods prove; others recovery, but for those that show the first k."""
+NOT_OF_VOTES = {"scores_one", "fragile", "per_ballot"}
 """What evidence says of the scores beside its votes, and what a verdict says of how it was made."""
 
 
@@ -39,7 +42,7 @@ def judged_anew(
     patch, n_rows = (verdict.patch.height, verdict.patch.width), 0
     for row in rows:
         told = [testimony(each, origin, row, patch) for each, origin in zip(evidence, verdict.defenders, strict=True)]
-        for name, differences in _compared(verdict, row, opinion_of(verdict.method, told, verdict.slack)).items():
+        for name, differences in _compared(verdict, row, _opinion(verdict, told, evidence, row)).items():
             found[name] += differences
         if watched:
             found["alert"] += _alert_faults(verdict, row, evidence, patch)
@@ -49,13 +52,32 @@ def judged_anew(
     return checks + [Check(name, n_rows, tuple(differences)) for name, differences in found.items()]
 
 
+def _opinion(verdict: Verdict, told: Sequence[Testimony], evidence: Sequence[Evidence], row: int) -> Opinion:
+    if (shown := first_labels(verdict.method)) is None:
+        return opinion_of(verdict.method, told, verdict.slack)
+    most = labels_per_ballot(verdict.defenders[0])
+    opinion = top_opinion(told[0], shown, most)  # refuses what does not vote
+    for each in parts_of(evidence[0], verdict.defenders[0]):
+        if any(len(ballot) > most for ballot in ballots_of(each, row)):
+            raise EvidenceError(f"the verdict takes ballots to name {most} labels at most; one of row {row} names more")
+    return opinion
+
+
+def first_labels(method: str) -> int | None:
+    """Among how many labels a "top-3" verdict says that the label stays; None of other methods."""
+    match = re.fullmatch(r"top-([1-9]\d{0,8})", method)
+    return None if match is None else int(match[1])
+
+
 def _check_covered(verdict: Verdict, evidence: Sequence[Evidence]) -> None:
     """Refuse what cannot be checked here at all."""
     if not all(isinstance(origin, Mapping) for origin in verdict.defenders):
         raise EvidenceError("the verdict does not say where its defenders come from; expected a record of each")
-    if verdict.method not in METHODS:
-        raise EvidenceError(f"verify does not cover the method {verdict.method!r}; it covers {', '.join(METHODS)}")
-    alone = verdict.method in (*ALONE, "drs-margin")
+    ranked = first_labels(verdict.method) is not None
+    if verdict.method not in METHODS and not ranked:
+        known = ", ".join((*METHODS, "top-2"))
+        raise EvidenceError(f"verify does not cover the method {verdict.method!r}; it covers {known}")
+    alone = verdict.method in (*ALONE, "drs-margin") or ranked
     if not evidence or len(evidence) != len(verdict.defenders) or (alone and len(evidence) != 1):
         raise EvidenceError(
             f"this {verdict.method} verdict is of {len(verdict.defenders)} defenders, got {len(evidence)} evidence "
@@ -88,9 +110,10 @@ def _check_covered(verdict: Verdict, evidence: Sequence[Evidence]) -> None:
 
 def _promise(verdict: Verdict) -> Check:
     """Does the verdict promise what its method proves?"""
-    proved = "detection" if verdict.method == "detection" else "recovery"
+    ranked = first_labels(verdict.method) is not None
+    proved = "top-k" if ranked else PROMISES.get(verdict.method, "recovery")
     wrong = [] if verdict.promise == proved else [Difference("promise", proved, verdict.promise)]
-    if verdict.slack and proved == "recovery":
+    if verdict.slack and verdict.method not in PROMISES:
         wrong.append(Difference("slack, which is of detection", 0, verdict.slack))
     return Check("promise", 1, tuple(wrong))
 
@@ -143,7 +166,7 @@ def _images(verdict: Verdict, evidence: Sequence[Evidence]) -> Check:
 
 def _placements(verdict: Verdict, n_tops: int, n_lefts: int) -> Check:
     """Does the safe map have every placement of the patch, and no other?"""
-    expected = None if verdict.method == "drs-margin" else (n_tops, n_lefts)
+    expected = None if verdict.method in ("drs-margin", "unwavering") else (n_tops, n_lefts)
     found = None if verdict.safe is None else verdict.safe.shape[1:]
     wrong = () if found == expected else (Difference("rows and columns of placements", expected, found),)
     return Check("placements", 0 if expected is None else n_tops * n_lefts, wrong)

@@ -13,6 +13,8 @@ from majorcert.errors import EvidenceError
 
 Origin = Mapping[str, Any]
 """What a verdict says of a defender."""
+ANY_NUMBER = 2**31
+"""Of labels: more than there are."""
 
 
 def testimony(evidence: Any, origin: Origin, row: int, patch: Size) -> Testimony:
@@ -47,6 +49,16 @@ def tolerance_of(origin: Origin) -> float | None:
     if tolerance is None or (type(tolerance) in (int, float) and 0 <= tolerance < float("inf")):
         return tolerance
     raise EvidenceError(f"the verdict's 'fragile' is a number of 0 or more, got {tolerance!r}; certify again")
+
+
+def labels_per_ballot(origin: Origin) -> int:
+    """The most labels that a ballot may name, as the verdict says; of a defender that votes for its top label, one."""
+    told = origin.get("per_ballot")
+    if told is None:
+        return 1 if all(each.get("threshold", 0) is None for each in members_of(origin)) else ANY_NUMBER
+    if type(told) is not int or told < 1:
+        raise EvidenceError(f"the verdict's 'per_ballot' is a whole number of 1 or more, got {told!r}; certify again")
+    return told
 
 
 def ballots_of(evidence: Any, row: int) -> list[Labels]:

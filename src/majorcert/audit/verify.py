@@ -82,6 +82,8 @@ class Audit:
             found.append(f"judged anew: {len(self.rows)} of {n} images, {by_lot}")
         if self.n_split not in (None, n):
             found.append(f"the verdict is about {n} of the {self.n_split} images of the split")
+        if (named := self.verdict.defenders[0].get("per_ballot")) is not None:
+            found.append(f"taken for granted: a ballot of this defender names {named} labels at most")
         excess = max((each.excess for each in self.allowed), default=0.0)
         if self.tolerances and excess > FLOAT32_MOVES:
             found.append(

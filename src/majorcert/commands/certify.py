@@ -24,6 +24,9 @@ def certify(
     evidence: Stores,
     patch: Patches,
     method: Annotated[list[Method] | None, typer.Option(help="By default majorcert-exact; repeatable.")] = None,
+    top: Annotated[
+        list[int] | None, typer.Option(min=1, help="That the label stays among so many, by all votes; repeatable.")
+    ] = None,
     truth: Truth = None,
     fragile: Annotated[
         float | None,
@@ -46,7 +49,8 @@ def certify(
     """Certify recorded votes against every placement of a patch.
 
     Methods for all the evidence together: majorcert-exact, majorcert-paper, pool (their votes are added up), detection
-    (no patch changes the label without an alert). For each defender alone: drs-margin, drs-local, pg-drs (PatchGuard).
+    (no patch changes the label without an alert), unwavering (none changes it or raises an alert). For each defender
+    alone: drs-margin, drs-local, pg-drs (PatchGuard).
 
     Example: majorcert certify runs/*/digits-test.zarr --patch 1 --patch 2x3 -o verdicts
     """
@@ -58,7 +62,7 @@ def certify(
         defenders = [each.tolerating(fragile) for each in defenders]
         _say_fragile(defenders)
     results: Judged = []
-    for chosen in method or [Method("majorcert-exact")]:
+    for chosen in [*(method or []), *(f"top-{k}" for k in top or [])] or ["majorcert-exact"]:
         for each in patches:
             masking = [load_masked(store, each, guarded, mask_threshold) for store in evidence if chosen == "pg-drs"]
             if fragile is not None:

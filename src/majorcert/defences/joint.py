@@ -19,7 +19,7 @@ from majorcert.core.reach import Evidence, Reach
 from majorcert.core.records import filled
 from majorcert.core.regions import Touched
 from majorcert.core.tally import Candidates
-from majorcert.core.threat import Bools, Patch, as_patch
+from majorcert.core.threat import Bools, Patch
 from majorcert.core.verdict import Verdict
 from majorcert.defences.masking import MaskPairs
 from majorcert.defences.pool import Pool, as_pool, joint_cells
@@ -66,9 +66,8 @@ def joint(defenders: Sequence[Evidence], patch: Patch, *, slack: int = 0) -> Joi
     Args:
         slack: of the alert, as `detect` takes it: with more of it fewer images are detected, and more are unwavering.
     """
-    patch = as_patch(patch)
     recovery, detection = majorcert(defenders, patch), detect(defenders, patch, slack=slack)
-    certified = recovery.certified.copy()
+    patch, certified = recovery.patch, recovery.certified.copy()
     recovered = np.flatnonzero(certified)
     for start in range(0, len(recovered), CHUNK):
         images = recovered[start : start + CHUNK]

@@ -30,7 +30,7 @@ def top_k(evidence: Evidence, patch: Patch, k: int, *, per_ballot: int | None = 
 
     A witness has a placement, and in `forced` k labels that can all be put ahead there; `rival` is the first of them.
     """
-    patch, pool = as_patch(patch), as_pool(evidence)
+    patch, pool = as_patch(patch, evidence.image_size), as_pool(evidence)
     if type(pool) is not Pool:
         raise EvidenceError(f"top-k is about votes, got {type(evidence).__name__}; give ballots or a pool")
     if whole(k, "k", EvidenceError) > evidence.n_classes:

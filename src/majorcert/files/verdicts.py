@@ -36,7 +36,7 @@ class Header(msgspec.Struct, tag_field="format", tag="majorcert-verdict", omit_d
     placements: tuple[Side, Side] | None
     n: Whole
     defenders: list[dict[str, Any]]
-    promise: Literal["recovery", "detection"] = "recovery"
+    promise: Literal["recovery", "detection", "unwavering", "top-k"] = "recovery"
     slack: Annotated[int, msgspec.Meta(ge=0, lt=2**62)] = 0
 
 
@@ -52,7 +52,7 @@ class Row(msgspec.Struct, omit_defaults=True):
     image: Whole
     predicted: Whole
     certified: bool
-    by: Literal["", "theorem1", "theorem2", "margin", "local", "detection"]
+    by: Literal["", "theorem1", "theorem2", "margin", "local", "detection", "unwavering", "top-k"]
     witness: Reason | None = None
     safe: str | None = None
     """the map of an image that is not safe everywhere, packed"""
@@ -127,7 +127,7 @@ def _verdict(header: Header, rows: Sequence[Row]) -> Verdict:
     return Verdict(
         predicted=np.array([row.predicted for row in rows], dtype=np.int64),
         certified=np.array([row.certified for row in rows], dtype=bool),
-        by=np.array([row.by for row in rows], dtype="<U9"),
+        by=np.array([row.by for row in rows], dtype="<U10"),
         safe=safe,
         witnesses=tuple(None if each is None else Witness(each.placement, each.rival, each.forced) for each in found),
         images=np.array([row.image for row in rows], dtype=np.int64),

@@ -11,7 +11,9 @@ from majorcert.core.plurality import Ints
 from majorcert.core.reach import Evidence
 from majorcert.core.threat import Patch
 from majorcert.core.verdict import Verdict
+from majorcert.defences.joint import joint
 from majorcert.defences.pool import Pool
+from majorcert.defences.top_k import top_k
 from majorcert.reports.contents import defender_names
 from majorcert.reports.score import summary
 
@@ -23,11 +25,15 @@ def judged(method: str, defenders: Sequence[Evidence], patch: Patch, slack: int 
     """One verdict of all the defenders together, or one of each alone, as the method has it.
 
     Args:
+        method: one of METHODS, or "top-3" for the first three labels by all votes in one count.
         slack: of detection, as `detect` takes it.
     """
     names = defender_names(defenders)
-    if method == "detection":
-        return [(" + ".join(names), detect(defenders, patch, slack=slack))]
+    if method in ALERTING:
+        return [(" + ".join(names), ALERTING[method](defenders, patch, slack))]
+    if method.startswith("top-"):
+        pool = defenders[0] if len(defenders) == 1 else _pooled(defenders)
+        return [(" + ".join(names), top_k(pool, patch, int(method.removeprefix("top-"))))]
     if method in TOGETHER:
         return [(" + ".join(names), TOGETHER[method](defenders, patch))]
     return [(name, ALONE[method](each, patch)) for name, each in zip(names, defenders, strict=True)]
@@ -67,11 +73,14 @@ TOGETHER: Mapping[str, Callable[[Sequence[Evidence], Patch], Verdict]] = {
     "majorcert-exact": majorcert,
     "majorcert-paper": lambda defenders, patch: majorcert(defenders, patch, reach="paper"),
     "pool": lambda defenders, patch: majorcert([_pooled(defenders)], patch),
-    "detection": detect,
+}
+ALERTING: Mapping[str, Callable[[Sequence[Evidence], Patch, int], Verdict]] = {
+    "detection": lambda defenders, patch, slack: detect(defenders, patch, slack=slack),
+    "unwavering": lambda defenders, patch, slack: joint(defenders, patch, slack=slack).unwavering,
 }
 ALONE: Mapping[str, Callable[[Evidence, Patch], Verdict]] = {
     "drs-margin": drs,
     "drs-local": lambda each, patch: drs(each, patch, bound="local"),
     "pg-drs": lambda each, patch: replace(drs(each, patch, bound="local"), method="pg-drs"),
 }
-METHODS = (*TOGETHER, *ALONE)
+METHODS = (*TOGETHER, *ALERTING, *ALONE)

@@ -1,0 +1,124 @@
+"""Verdicts of joint promises and of the first k labels: kept, read again, and judged anew by the definitions."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import majorcert as mc
+from majorcert.audit.judgement import judged_anew
+from majorcert.commands.app import app
+
+SIZE, N_CLASSES, N = (5, 6), 4, 14
+
+
+def votes(strategy: str, per_ballot: int = 2, seed: int = 3, **more: Any) -> mc.Ballots:
+    """Label 2 nearly everywhere, less so in the later images, and now and then a second label."""
+    random = np.random.default_rng(seed)
+    n_ablations = mc.strategy(strategy).n_ablations(SIZE)
+    labels = np.full((N, n_ablations, per_ballot), mc.ABSTAIN)
+    odd = random.random((N, n_ablations)) < np.linspace(0, 0.7, N)[:, None]
+    labels[:, :, 0] = np.where(odd, random.integers(N_CLASSES, size=odd.shape), 2)
+    if per_ballot > 1:
+        second = (labels[:, :, 0] + random.integers(1, N_CLASSES, size=odd.shape)) % N_CLASSES
+        labels[:, :, 1] = np.where(odd, second, mc.ABSTAIN)
+    return mc.Ballots(labels, strategy=strategy, image_size=SIZE, n_classes=N_CLASSES, **more)
+
+
+def differences(verdict: mc.Verdict, evidence: Sequence[mc.Evidence]) -> list[str]:
+    checks = judged_anew(verdict, evidence, range(len(verdict)))
+    return [difference.what for check in checks for difference in check.differences]
+
+
+def verdicts() -> list[tuple[mc.Verdict, list[mc.Evidence]]]:
+    distance = np.random.default_rng(1).choice([0.01, 0.5], p=[0.1, 0.9], size=(N, 6))
+    columns, rows = votes("columns:1"), votes("rows:1")
+    shaken = votes("columns:1", distance=distance)
+    masks = mc.MaskPairs(np.full((N, 6, 6), 2), masks="masks:2/2", image_size=SIZE, n_classes=N_CLASSES)
+    pool, single = mc.Pool([columns, rows]), votes("columns:1", 1, provenance={"threshold": None})
+    return [
+        (mc.joint([columns, rows, masks], 1).unwavering, [columns, rows, masks]),
+        (mc.joint([pool], 1, slack=3).unwavering, [pool]),
+        (mc.joint([shaken.tolerating(0.1)], 1).unwavering, [shaken]),
+        (mc.top_k(columns, 1, 2), [columns]),
+        (mc.top_k(pool, (2, 1), 3), [pool]),
+        (mc.top_k(shaken.tolerating(0.1), 1, 2, per_ballot=2), [shaken]),
+        (mc.top_k(single, (1, 2), 2), [single]),
+        (mc.top_k(votes("blocks:2"), 2, 1), [votes("blocks:2")]),
+    ]
+
+
+def test_what_is_kept_is_read_again_and_judged_alike(tmp_path: Path) -> None:
+    for verdict, evidence in verdicts():
+        assert 0 < verdict.certified.sum() < N, verdict
+        verdict.save(tmp_path / "verdict.jsonl")
+        read = mc.Verdict.load(tmp_path / "verdict.jsonl")
+        assert (read.by.tolist(), read.witnesses) == (verdict.by.tolist(), verdict.witnesses)
+        assert (read.promise, read.slack, read.method) == (verdict.promise, verdict.slack, verdict.method)
+        assert differences(read, evidence) == []
+
+
+def test_what_was_changed_is_named() -> None:
+    (unwavering, ensemble), *_, (ranked, alone) = verdicts()
+    i = int(np.flatnonzero(~unwavering.certified)[0])
+    claimed = unwavering.certified.copy()
+    claimed[i] = True
+    forged = replace(unwavering, certified=claimed, by=np.where(claimed, "unwavering", ""))
+    assert differences(forged, ensemble) == ["certified", "by"]
+    assert differences(replace(unwavering, promise="recovery"), ensemble) == ["promise"]
+    assert differences(replace(ranked, promise="recovery"), alone) == ["promise"]
+    assert differences(replace(ranked, slack=1), alone) == ["slack, which is of detection"]
+    assert "certified" in differences(replace(ranked, method="top-2"), alone)
+    i = next(i for i, witness in enumerate(ranked.witnesses) if witness)
+    other = replace(ranked.witnesses[i], forced=(2,), rival=2)
+    assert set(
+        differences(replace(ranked, witnesses=(*ranked.witnesses[:i], other, *ranked.witnesses[i + 1 :])), alone)
+    )
+
+
+def test_how_many_labels_a_ballot_names_must_fit_the_ballots() -> None:
+    columns = votes("columns:1")
+    wide = mc.top_k(columns, 1, 2)
+    narrow = replace(wide, defenders=({**wide.defenders[0], "per_ballot": 1},))
+    with pytest.raises(mc.EvidenceError, match="1 labels at most"):
+        differences(narrow, [columns])
+    with pytest.raises(mc.EvidenceError, match=r"per_ballot.*-1"):
+        differences(replace(wide, defenders=({**wide.defenders[0], "per_ballot": -1},)), [columns])
+    single = votes("columns:1", 1)
+    audit = mc.verify(mc.top_k(single, 1, 2, per_ballot=1), [single], sample=None)
+    assert not audit.differences
+    assert any("1 labels at most" in remark for remark in audit.remarks())
+    assert not any("labels at most" in remark for remark in mc.verify(mc.top_k(single, 1, 2), [single]).remarks())
+
+
+def test_methods_that_are_none_are_refused() -> None:
+    verdict, evidence = verdicts()[3]
+    for method in ("top-0", "top-", "top-two", "top-2 "):
+        with pytest.raises(mc.EvidenceError, match="does not cover"):
+            differences(replace(verdict, method=method), evidence)
+    with pytest.raises(mc.EvidenceError, match="2 evidence stores"):
+        differences(verdict, [*evidence, *evidence])
+    masks = mc.MaskPairs(np.full((N, 6, 6), 2), masks="masks:2/2", image_size=SIZE, n_classes=N_CLASSES)
+    with pytest.raises(mc.EvidenceError, match="votes, and Pairs has none"):
+        differences(replace(verdict, defenders=(masks.provenance,)), [masks])
+
+
+def test_from_the_command_line(tmp_path: Path) -> None:
+    stores = [str(tmp_path / name) for name in ("columns.zarr", "rows.zarr")]
+    for store, strategy in zip(stores, ("columns:1", "rows:1"), strict=True):
+        votes(strategy).save(store)
+
+    def run(*words: str) -> str:
+        done = CliRunner().invoke(app, list(words))
+        assert done.exit_code == 0, done.output
+        return done.output
+
+    for method in (["--method", "unwavering"], ["--top", "2"]):
+        verdict = str(tmp_path / "verdict.jsonl")
+        shown = run("certify", *stores, "--patch", "1", *method, "-o", verdict)
+        assert "unwavering" in shown or "top-2" in shown
+        assert "no difference found" in run("verify", verdict, "--evidence", *stores, "--sample", "all")
