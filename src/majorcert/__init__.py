@@ -12,6 +12,7 @@ from majorcert.core.reach import Evidence, Reach
 from majorcert.core.regions import Blocks, Columns, Rows, Strategy, strategy
 from majorcert.core.threat import Patch
 from majorcert.core.verdict import Verdict, Witness
+from majorcert.defences.clipped import ClippedScores
 from majorcert.defences.fields import Fields
 from majorcert.defences.joint import Joint, joint
 from majorcert.defences.largest import largest_patch
@@ -64,6 +65,7 @@ __all__ = [
     "Ballots",
     "BallotsError",
     "Blocks",
+    "ClippedScores",
     "Columns",
     "DataError",
     "Defender",

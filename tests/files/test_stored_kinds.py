@@ -43,7 +43,18 @@ def some_pairs() -> mc.MaskPairs:
     return mc.MaskPairs(labels, masks=masks, distance=distance, **facts)
 
 
-MAKERS: dict[str, Callable[[], Any]] = {"ballots": some_ballots, "scores": some_scores, "mask-pairs": some_pairs}
+def some_clipped() -> mc.ClippedScores:
+    scores = RANDOM.random((N, 6, 3))
+    scores[: N // 2, :, 1] = 1
+    return mc.ClippedScores(mc.Scores.rounded(scores, one=100, **FACTS, provenance={"images_sha256": "ab"}))
+
+
+MAKERS: dict[str, Callable[[], Any]] = {
+    "ballots": some_ballots,
+    "clipped": some_clipped,
+    "mask-pairs": some_pairs,
+    "scores": some_scores,
+}
 
 
 def test_every_kind_has_its_test() -> None:
@@ -164,6 +175,14 @@ def test_scores_with_forged_facts_are_refused(change: dict[str, object], tmp_pat
     with pytest.raises(mc.StoreError, match="do not fit together") as caught:
         load_evidence(tmp_path / "e")
     assert "`str`" not in str(caught.value)
+
+
+@pytest.mark.parametrize("change", [{"scores_one": 99}, {"scores_one": 2**40}, {"strategy": "fields:2"}])
+def test_clipped_scores_with_forged_facts_are_refused(change: dict[str, object], tmp_path: Path) -> None:
+    save_evidence(some_clipped(), tmp_path / "e")
+    forged(tmp_path / "e", **change)
+    with pytest.raises(mc.StoreError, match="do not fit together"):
+        load_evidence(tmp_path / "e")
 
 
 def test_pairs_with_forged_facts_are_refused(tmp_path: Path) -> None:

@@ -470,7 +470,7 @@ def test_the_learning_rate_follows_its_schedule() -> None:
         ({"epochs": 0}, "epochs is 1 or more, got 0"),
         ({"momentum": 1.0}, "momentum is at least 0 and less than 1"),
         ({"threshold": 0.0}, "threshold is above 0 and at most 1, or None; got 0.0"),
-        ({"view": "full"}, "'canvas' or 'crop', got 'full'"),
+        ({"view": "full"}, "'canvas' or 'crop'.* got 'full'"),
         ({"precision": "fp8"}, "'bf16' or 'float32', got 'fp8'"),
     ],
 )
@@ -585,6 +585,9 @@ def test_recipes_fit_their_data() -> None:
         ("digits", ("masks:2/2",), 1),
         ("masking", ("masks:5/3", "masks:3x7/2"), 3),
         ("masking-best", strategies_of("masking-best"), 3),
+        ("bagcert", ("fields:32x5", "fields:5x32/2", "fields:11/2"), 3),
+        ("cbn", strategies_of("cbn"), 3),
+        ("pg-bn", strategies_of("pg-bn"), 3),
     ]:
         for spec in specs:
             config = recipe(name, spec, channels, 10)
@@ -592,9 +595,7 @@ def test_recipes_fit_their_data() -> None:
             assert config.model.in_channels == in_channels(config.view, channels)
             assert json.loads(json.dumps(config.to_json()))["strategy"] == spec
     assert not RECIPES["digits"](Columns(2)).augment.flip
-    with pytest.raises(
-        ModelError, match="no recipe 'worst'; use one of best, digits, masking, masking-best, masking-small, paper"
-    ):
+    with pytest.raises(ModelError, match="no recipe 'worst'; use one of bagcert, best, cbn, digits, .*, paper"):
         recipe("worst", "rows:4", 3, 10)
     with pytest.raises(ModelError, match="no recipe 'worst'"):
         strategies_of("worst")

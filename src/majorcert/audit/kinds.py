@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any
 
+from majorcert.audit.clipped import Clipped
 from majorcert.audit.ensemble import Labels, Testimony
 from majorcert.audit.geometry import Size, covering_masks, touched_sets
 from majorcert.audit.pairs import Pairs
@@ -102,6 +103,12 @@ def _points(evidence: Any, origin: Origin, row: int, patch: Size) -> Points:
     )
 
 
+def _clipped(evidence: Any, origin: Origin, row: int, patch: Size) -> Clipped:
+    known = evidence.provenance
+    touched = touched_sets(str(known["strategy"]), evidence.image_size, patch)
+    return Clipped(evidence.scores.points[row].tolist(), int(known["scores_one"]), touched)
+
+
 def _pairs(evidence: Any, origin: Origin, row: int, patch: Size) -> Pairs:
     flat = iter(evidence.labels[row].tolist())
     covering = covering_masks(str(evidence.provenance["masks"]), evidence.image_size, patch)
@@ -117,5 +124,6 @@ TESTIMONIES: Mapping[str, Callable[[Any, Origin, int, Size], Testimony]] = {
     "ballots": _votes,
     "pool": _pool,
     "scores": _points,
+    "clipped": _clipped,
     "mask-pairs": _pairs,
 }

@@ -107,9 +107,9 @@ def check_network(place: int, network: Network, evidence: Evidence) -> Check:
     found = network.facts()
     keys = ("weights_sha256", "network_sha256", "strategy", "view", "threshold", "image_size", "n_classes")
     differences = [
-        Difference(f"{key} of evidence {place}, as of its network", found[key], evidence.provenance.get(key))
-        for key in (*keys, "class_names")
-        if evidence.provenance.get(key, found[key] if key in RECENT else None) != found[key]
+        Difference(f"{key} of evidence {place}, as of its network", found.get(key), evidence.provenance.get(key))
+        for key in (*keys, "class_names", *(key for key in ("rule",) if key in {**found, **evidence.provenance}))
+        if evidence.provenance.get(key, found[key] if key in RECENT else None) != found.get(key)
     ]
     return Check(f"weights of {evidence.provenance.get('strategy')}", len(keys) + 1, tuple(differences))
 
@@ -149,7 +149,7 @@ def check_votes(
     kind, shown = kind_of(evidence.provenance), pictures.images[evidence.images[rows]]
     if kind == "mask-pairs":
         check, n_changed = check_pairs(evidence, rows, network.evidence(shown), near, excess)
-    elif kind == "scores":
+    elif kind in ("scores", "clipped"):
         check, n_changed = check_points(evidence, rows, network.scores(shown), near), 0
     else:
         # Scores are float32, and were compared with the threshold as float32.

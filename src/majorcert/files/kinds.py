@@ -15,6 +15,7 @@ import numpy.typing as npt
 from majorcert.core.ballots import Ballots
 from majorcert.core.reach import Evidence
 from majorcert.core.threat import Patch
+from majorcert.defences.clipped import ClippedScores
 from majorcert.defences.masking import MaskPairs
 from majorcert.defences.patchguard import MaskedScores
 from majorcert.defences.scores import Scores
@@ -191,6 +192,13 @@ KINDS = (
         {"scores": SCORES},
         lambda evidence: {"scores": stored_points(evidence.scores)},
         _masked_scores,
+    ),
+    Kind(
+        "clipped",
+        ClippedScores,
+        {"scores": SCORES},
+        lambda evidence: {"scores": stored_points(evidence.scores)},
+        lambda arrays, attributes: ClippedScores(scores_of(arrays, attributes)),
     ),
     Kind(
         "mask-pairs",

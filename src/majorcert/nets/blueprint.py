@@ -19,6 +19,7 @@ from majorcert.nets.checkpoint import write_json, write_tensors
 from majorcert.nets.folders import DEFENDER, WEIGHTS, check_format, make_folder
 from majorcert.nets.hiding import Hiding, check_regions, check_view, n_views, read_hiding
 from majorcert.nets.models import CASCADE, ModelConfig, build, check_weights, mirrors_in
+from majorcert.nets.rules import VOTES, check_rule
 from majorcert.nets.views import View, in_channels
 
 FORMAT = "majorcert-defender"
@@ -37,10 +38,13 @@ class Blueprint:
     class_names: tuple[str, ...]
     model: ModelConfig
     weights_sha256: str = ""
+    rule: str = VOTES
+    """what makes evidence of the scores, as in `rules`"""
     training: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         check_view(self.strategy, self.view)
+        check_rule(self.rule)
         expected = in_channels(self.view, self.channels), len(self.class_names)
         got = self.model.in_channels, self.model.n_classes
         if got != expected:
@@ -129,3 +133,4 @@ class _Facts:
     model: dict[str, Any]
     weights_sha256: str
     training: dict[str, Any]
+    rule: str = VOTES

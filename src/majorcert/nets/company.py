@@ -132,27 +132,33 @@ class Seats:
         return slice(self.tile - self.n_again, self.tile)
 
 
-def check_company(network: Network, shape: tuple[int, int, int], tile: int, like: Tensor) -> int:
+def check_company(
+    network: Network, shape: tuple[int, int, int], tile: int, like: Tensor, map_size: tuple[int, ...] = ()
+) -> int:
     """The number of classes that a user's own network tells apart, once it was tried in bad company.
 
     Args:
         like: a tensor of the device and type that views have.
+        map_size: (rows, columns) of what a network gives that answers with a map of logits.
     """
     views = _noise(shape, tile, like)
-    logits = _answer(network, views)
+    logits = _answer(network, views, map_size)
     generator = torch.Generator().manual_seed(2)
     for kind in odd_views(shape).to(like):
         # Here and there, so that neighbours are parted, and groups of any size.
         stays = (torch.rand(tile, generator=generator) < 0.5).to(like.device)
         others = torch.where(stays[:, None, None, None], views, kind)
-        check_same(_answer(network, others)[stays], logits[stays])
+        check_same(_answer(network, others, map_size)[stays], logits[stays])
     return logits.shape[1]
 
 
-def is_steady(network: Network, shape: tuple[int, int, int], tile: int, like: Tensor) -> bool:
+def is_steady(
+    network: Network, shape: tuple[int, int, int], tile: int, like: Tensor, map_size: tuple[int, ...] = ()
+) -> bool:
     """Whether a view gets the same answer at another place of a tile; in some sizes a GPU's kernels round otherwise."""
     views, shift = _noise(shape, tile, like), Seats(tile, 0).shift
-    return torch.equal(_answer(network, views.roll(shift, dims=0)), _answer(network, views).roll(shift, dims=0))
+    moved = _answer(network, views.roll(shift, dims=0), map_size)
+    return torch.equal(moved, _answer(network, views, map_size).roll(shift, dims=0))
 
 
 def _noise(shape: tuple[int, int, int], tile: int, like: Tensor) -> Tensor:
@@ -167,7 +173,7 @@ def check_same(found: Tensor, expected: Tensor) -> None:
         )
 
 
-def _answer(network: Network, views: Tensor) -> Tensor:
+def _answer(network: Network, views: Tensor, map_size: tuple[int, ...]) -> Tensor:
     """The logits of the views, if that is what a network returns."""
     n_views, *shape = views.shape
     try:
@@ -175,9 +181,10 @@ def _answer(network: Network, views: Tensor) -> Tensor:
     except (RuntimeError, TypeError, ValueError) as error:
         said = " ".join(str(error).split())
         raise ModelError(f"the network cannot take {'x'.join(map(str, shape))} views: {said}") from None
-    if not isinstance(logits, Tensor) or logits.ndim != 2 or len(logits) != n_views or logits.shape[1] < 2:
-        got = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
-        raise ModelError(f"a network takes {n_views} views to logits of shape ({n_views}, classes), got {got}")
+    got = tuple(logits.shape) if isinstance(logits, Tensor) else ()
+    if len(got) < 2 or got != (n_views, max(got[1], 2), *map_size):
+        found, expected = got or type(logits).__name__, ", ".join(map(str, (n_views, "classes", *map_size)))
+        raise ModelError(f"a network takes {n_views} views to logits of shape ({expected}), got {found}")
     check_numbers(logits.isfinite().all())
     if bool((logits >= 0).all()) and bool(((logits.float().sum(dim=1) - 1).abs() < 1e-3).all()):
         raise ModelError(

@@ -9,6 +9,7 @@ from majorcert.nets.augment import Augment
 from majorcert.nets.boxes import Boxes
 from majorcert.nets.hiding import Hiding, check_view
 from majorcert.nets.models import ModelConfig
+from majorcert.nets.rules import VOTES, check_rule
 from majorcert.nets.views import View
 
 
@@ -39,6 +40,10 @@ class TrainConfig:
     augment: Augment = field(default_factory=Augment)
     boxes: Boxes = field(default_factory=Boxes)
     """What hides the images that a masking defender learns from."""
+    rule: str = VOTES
+    """What makes evidence of the scores, as in `rules`; a network that gives maps learns by it."""
+    margin: float = 0.0
+    """Of such a network: the weight of what the truth lacks of a firm lead over all other labels."""
     precision: Literal["bf16", "float32"] = "bf16"
     """Of the network's arithmetic on CUDA; on a CPU it is always float32."""
     threshold: float | Literal["suited"] | None = "suited"
@@ -47,11 +52,23 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         check_view(self.strategy, self.view)
+        check_rule(self.rule)
+        if self.rule == "clipped" and self.view != "whole":
+            raise ModelError(f"clipped scores are learned by maps of fields, with the view 'whole', got {self.view!r}")
         if (self.view == "masked") != bool(self.boxes.sides):
             raise ModelError(f"boxes hide images under masks, and nowhere else; got {self.view!r} and {self.boxes}")
         if self.precision not in ("bf16", "float32"):
             raise ModelError(f"the precision is 'bf16' or 'float32', got {self.precision!r}")
-        limits = {"epochs": 1, "batch_size": 1, "lr": 0, "weight_decay": 0, "warmup": 0, "sharp": 0, "seed": 0}
+        limits = {
+            "epochs": 1,
+            "batch_size": 1,
+            "lr": 0,
+            "weight_decay": 0,
+            "warmup": 0,
+            "sharp": 0,
+            "margin": 0,
+            "seed": 0,
+        }
         for name, least in limits.items():
             if not least <= getattr(self, name) < math.inf:
                 raise ModelError(f"{name} is {least} or more, got {getattr(self, name)}")

@@ -37,6 +37,7 @@ from majorcert.nets.images import Images, sha256
 from majorcert.nets.masking import MaskingDefender
 from majorcert.nets.member import Member, checked_names
 from majorcert.nets.models import ModelConfig
+from majorcert.nets.rules import VOTES, evidence_of
 from majorcert.nets.shards import CHUNK_IMAGES
 from majorcert.nets.views import View
 from majorcert.nets.vote import vote
@@ -55,11 +56,13 @@ class Defender(Member):
             eval mode.
         strategy: how views are cut, as an object or as a spec: "rows:4", "columns:19/5", "blocks:12".
         view: "crop", the visible window with two channels that say where it was, or "canvas", the whole image with
-            hidden pixels 0 and its complement.
+            hidden pixels 0 and its complement; of fields "whole", the image itself, for a network that gives a map.
         threshold: a score, from 0 to 1, at or over which a view votes for a label; None: for its top label alone.
         image_size: (height, width) of the images.
         channels: 3 for colour images, 1 for grey ones.
         class_names: one for each logit; by default "0", "1", ...
+        rule: what makes a label of the scores of all views: "votes" (their plurality), "clipped" (the largest sum; a
+            network's logits are taken one by one, by a sigmoid), or "masked:5x5" (PatchGuard's, against such patches).
         config: what the model was built from, if it is one of this package; with it the defender can be saved.
         training: what is recorded with it of how it was trained.
         device: "cpu", "cuda", "cuda:1", or "auto" for CUDA where there is any.
@@ -84,6 +87,7 @@ class Defender(Member):
         image_size: ImageSize,
         channels: int = 3,
         class_names: Sequence[str] | None = None,
+        rule: str = VOTES,
         config: ModelConfig | None = None,
         training: Mapping[str, Any] | None = None,
         device: torch.device | str = "cpu",
@@ -93,12 +97,13 @@ class Defender(Member):
     ) -> None:
         size = checked_size(image_size)
         cut = read_strategy(strategy) if isinstance(strategy, str) else strategy
-        how: dict[str, Any] = {"precision": precision, "batch_size": batch_size, "compiled": compiled}
+        how: dict[str, Any] = {"precision": precision, "batch_size": batch_size, "compiled": compiled, "rule": rule}
         about: dict[str, Any] = {"image_size": size, "channels": channels, "config": config, "device": device}
         voter = Voter.of(model, cut, view, threshold, **about, **how)
         names, blueprint = checked_names(class_names, voter.n_classes), None
         if config is not None:
-            blueprint = Blueprint(cut, view, threshold, size, channels, names, config, training=dict(training or {}))
+            origin = dict(training or {})
+            blueprint = Blueprint(cut, view, threshold, size, channels, names, config, rule=rule, training=origin)
         filled(self, model=model, voter=voter, class_names=names, blueprint=blueprint, how=how)
 
     def __repr__(self) -> str:
@@ -116,6 +121,10 @@ class Defender(Member):
     @property
     def threshold(self) -> float | None:
         return self.voter.threshold
+
+    @property
+    def rule(self) -> str:
+        return self.voter.rule
 
     @property
     def image_size(self) -> ImageSize:
@@ -152,10 +161,20 @@ class Defender(Member):
 
         Vote once, and ask `mc.certify`, `mc.largest_patch` and `mc.detect` as often as you like.
         """
-        tensor = self._tensor(images)
-        labels, distance = self._cast(tensor, "labels", "distance")
-        return Ballots(
+        found = self.evidence(images)
+        if not isinstance(found, Ballots):
+            raise ModelError(f"this is for defenders that vote, got one with the rule {self.rule!r}; use its evidence")
+        return found
+
+    def evidence(self, images: Images) -> Evidence:
+        """What the rule makes of every view of the images."""
+        tensor, wanted = self._tensor(images), ["labels", "distance", *([] if self.rule == VOTES else ["scores"])]
+        labels, distance, *scores = self._cast(tensor, *wanted)
+        return evidence_of(
+            self.rule,
             labels,
+            distance,
+            scores[0] if scores else None,
             strategy=self.strategy,
             image_size=self.image_size,
             n_classes=len(self.class_names),
@@ -165,14 +184,11 @@ class Defender(Member):
                 **self.fingerprints(),
                 "images_sha256": sha256(tensor),
             },
-            distance=distance,
         )
-
-    evidence = ballots
 
     def certify(self, images: Images, patch: Patch, *, bound: DrsBound = "local") -> Verdict:
         """Whether any placement of the patch could change the label that `predict` gives to each image."""
-        return drs(self.ballots(images), patch, bound=bound)
+        return drs(self.evidence(images), patch, bound=bound)
 
     def detect(self, images: Images, patch: Patch, *, slack: int = 0) -> Verdict:
         """The label of each image, whether it raises an alert, and whether a patch could change it without one."""
@@ -217,6 +233,7 @@ class Defender(Member):
             image_size=blueprint.image_size,
             channels=blueprint.channels,
             class_names=blueprint.class_names,
+            rule=blueprint.rule,
             config=blueprint.model,
             device=device,
             precision=precision,
@@ -277,7 +294,7 @@ class Ensemble:
     @property
     def voting(self) -> tuple[Defender, ...]:
         """The defenders, if all of them vote."""
-        found = tuple(each for each in self.defenders if isinstance(each, Defender))
+        found = tuple(each for each in self.defenders if isinstance(each, Defender) and each.rule == VOTES)
         if len(found) < len(self.defenders):
             raise ModelError(
                 f"this is for defenders that vote, got {', '.join(str(e.strategy) for e in self.defenders)}"

@@ -2,6 +2,7 @@
 
 from majorcert.core.regions import Strategy, strategy
 from majorcert.core.threat import ImageSize
+from majorcert.defences.fields import Fields
 from majorcert.defences.masking import Masks
 from majorcert.errors import ModelError
 from majorcert.errors.checks import checked_size
@@ -20,8 +21,8 @@ def check_view(hiding: Hiding, view: View) -> None:
     """Refuse a view that does not go with how pixels are hidden."""
     if isinstance(hiding, Masks) and view != "masked":
         raise ModelError(f"under masks a view is 'masked', got {view!r}")
-    if not isinstance(hiding, Masks) and view not in VIEWS:
-        raise ModelError(f"a view is 'canvas' or 'crop', got {view!r} for {hiding}")
+    if not isinstance(hiding, Masks) and view not in (*VIEWS, *(["whole"] if isinstance(hiding, Fields) else [])):
+        raise ModelError(f"a view is 'canvas' or 'crop', or of fields 'whole', got {view!r} for {hiding}")
 
 
 def check_regions(hiding: Hiding, image_size: ImageSize) -> None:

@@ -16,6 +16,7 @@ from majorcert.nets.boxes import N_NUMBERS, Memory, middles_of, under
 from majorcert.nets.checkpoint import Checkpoint
 from majorcert.nets.config import TrainConfig
 from majorcert.nets.data import Dataset
+from majorcert.nets.map_losses import image_scores, map_losses
 from majorcert.nets.models import build
 from majorcert.nets.processes import Processes
 from majorcert.nets.views import Cutter, to_unit
@@ -91,8 +92,8 @@ class Learner:
         if config.augment.mixup or config.augment.cutmix:
             images, mixing = mixed(images, config.augment, random)
         if self.cutter:
-            n_ablations = self.cutter.n_ablations
-            views = self.cutter.cut(images, (random[:, N_RANDOM] * n_ablations).long().clamp(max=n_ablations - 1))
+            n_views = self.cutter.n_views
+            views = self.cutter.cut(images, (random[:, N_RANDOM] * n_views).long().clamp(max=n_views - 1))
         else:
             views = under(images, boxes := self._boxes(index, random))
         views = views.contiguous(memory_format=self.layout)
@@ -127,13 +128,18 @@ class Learner:
         memory.keep(*(self.processes.whole(each) for each in (index, middles, loss, replayed)))
 
     def _losses(self, views: Tensor, labels: Tensor, mixing: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Logits, and the loss of each view; what was mixed in counts for its own label."""
-        logits, smoothing = self._logits(views), self.config.label_smoothing
-        losses = F.cross_entropy(logits, labels, reduction="none", label_smoothing=smoothing)
+        """Logits or scores, and the loss of each view; what was mixed in counts for its own label."""
+        logits, config = self._logits(views), self.config
+
+        def losses_of(truth: Tensor) -> Tensor:
+            if config.view == "whole":
+                return map_losses(logits, truth, config.rule, config.margin, config.label_smoothing)
+            return F.cross_entropy(logits, truth, reduction="none", label_smoothing=config.label_smoothing)
+
+        losses = losses_of(labels)
         if mixing is not None:
-            other = F.cross_entropy(logits, labels.roll(1), reduction="none", label_smoothing=smoothing)
-            losses = losses * (1 - mixing) + other * mixing
-        return logits, losses
+            losses = losses * (1 - mixing) + losses_of(labels.roll(1)) * mixing
+        return image_scores(logits, config.rule) if config.view == "whole" else logits, losses
 
     def _backward_uphill(self, views: Tensor, labels: Tensor, mixing: Tensor | None) -> None:
         """Replace the gradient by that at nearby weights where the loss is worse; their statistics are not kept."""

@@ -18,6 +18,7 @@ from torch.nn import functional as F  # noqa: N812 (the name that every user of 
 
 from majorcert.errors import ModelError
 from majorcert.files.untrusted import reason, typed
+from majorcert.nets.local import LOCAL, local
 from majorcert.nets.resnet import Stride, resnet
 from majorcert.nets.views import VIEWS, View
 
@@ -32,8 +33,8 @@ MIRRORS = tuple(f"mirror:{view}" for view in (*VIEWS, "masked"))
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """What kind of network: name "resnet", "small", "timm:<name>", or of `members` "average", "mirror:<view>" or
-    "cascade:<probability>"."""
+    """What kind of network: name "resnet", "small", "local:<field>", "timm:<name>", or of `members` "average",
+    "mirror:<view>" or "cascade:<probability>"."""
 
     name: str
     in_channels: int
@@ -93,6 +94,16 @@ def build(config: ModelConfig) -> nn.Module:
             config.width,
             config.blocks,
             config.stem,
+            config.strides,
+            config.dropout,
+        )
+    if config.name.startswith(LOCAL):
+        return local(
+            config.name,
+            config.in_channels,
+            config.n_classes,
+            config.width,
+            config.blocks,
             config.strides,
             config.dropout,
         )

@@ -6,12 +6,14 @@ from typing import Any
 
 from majorcert.core.regions import Columns, Rows, Strategy
 from majorcert.core.threat import ImageSize
+from majorcert.defences.fields import Fields
 from majorcert.defences.masking import Masks
 from majorcert.errors import ModelError
 from majorcert.nets.augment import Augment
 from majorcert.nets.boxes import Boxes
 from majorcert.nets.config import TrainConfig
 from majorcert.nets.hiding import Hiding, check_view, read_hiding
+from majorcert.nets.local import LOCAL
 from majorcert.nets.models import ModelConfig
 from majorcert.nets.resnet import Stride
 from majorcert.nets.views import View, in_channels
@@ -128,6 +130,44 @@ def masking_small(cut: Hiding, channels: int = 3, n_classes: int = 10) -> TrainC
     return replace(config, model=replace(config.model, width=56, blocks=(2, 2, 3, 1)))
 
 
+def bagcert(cut: Strategy, channels: int = 3, n_classes: int = 10) -> TrainConfig:
+    """As BagCert: the cells of one map vote, every cell learns, and the truth is to lead by far."""
+    return TrainConfig(
+        strategy=cut,
+        view="whole",
+        model=_local(cut, in_channels("whole", channels), n_classes),
+        epochs=60,
+        batch_size=256,
+        lr=0.1,
+        ema_decay=0.999,
+        warmup=3,
+        margin=1.0,
+        augment=Augment(shift=4, flip=True),
+    )
+
+
+def cbn(cut: Strategy, channels: int = 3, n_classes: int = 10) -> TrainConfig:
+    """As Clipped BagNet: the clipped scores of the cells of one map are added up."""
+    return replace(bagcert(cut, channels, n_classes), rule="clipped", threshold=None, margin=0.0)
+
+
+def pg_bn(cut: Strategy, channels: int = 3, n_classes: int = 10) -> TrainConfig:
+    """As PatchGuard on BagNet: of each label the loudest window of the map is masked, against patches up to 5x5."""
+    return replace(cbn(cut, channels, n_classes), rule="masked:5x5")
+
+
+def _local(cut: Strategy, n_in: int, n_classes: int) -> ModelConfig:
+    """A network with such fields; those that are not square are bands, as long as the image."""
+    if not isinstance(cut, Fields):
+        raise ModelError(f"this recipe is for fields, such as 'fields:32x5' or 'fields:11/2', got {cut}")
+    network = ModelConfig(f"{LOCAL}{cut.size}", n_in, n_classes, width=96)
+    if cut.size > cut.width:
+        return replace(network, name=f"{LOCAL}0x{cut.width}", strides=((1, cut.stride), *[(2, 1)] * 3))
+    if cut.width > cut.size:
+        return replace(network, name=f"{LOCAL}{cut.size}x0", strides=((cut.stride, 1), *[(1, 2)] * 3))
+    return replace(network, strides=(1, 1, cut.stride, 1))
+
+
 def _boxes(masks: Masks) -> Boxes:
     """As large as the masks, and up to 1.6 times as large; after a quarter of the epochs those that were worst."""
     side = max(masks.patch.height, masks.patch.width) + masks.stride - 1
@@ -144,22 +184,28 @@ def _lengthwise(cut: Strategy) -> tuple[Stride, ...]:
 
 
 RECIPES: dict[str, Callable[[Any, int, int], TrainConfig]] = {
+    "bagcert": bagcert,
     "best": best,
+    "cbn": cbn,
     "digits": digits,
     "masking": masking,
     "masking-best": masking_best,
     "masking-small": masking_small,
     "paper": paper,
+    "pg-bn": pg_bn,
     "small": small,
     "undefended": undefended,
 }
 STRATEGIES = {
+    "bagcert": ("fields:32x5",),
     "best": ("columns:5", "columns:6", "columns:7"),
+    "cbn": ("fields:32x5",),
     "digits": DIGITS_STRATEGIES,
     "masking": ("masks:5/3",),
     "masking-best": ("masks:5/3",),
     "masking-small": ("masks:5/5",),
     "paper": PAPER_STRATEGIES,
+    "pg-bn": ("fields:32x5",),
     "small": ("columns:5", "columns:6", "columns:8"),
     "undefended": ("columns:32/32",),
 }

@@ -35,6 +35,8 @@ Precision = Literal["float32", "bfloat16", "float16"]
 PRECISIONS: dict[str, torch.dtype] = {name: getattr(torch, name) for name in get_args(Precision)}
 TILE_PIXELS = 2**22
 """About how many pixels the views of one tile have on an accelerator."""
+MAP_TILE = 8
+"""Views in one pass on a CPU, of which each is scored to a map."""
 BETWEEN = 64
 """Of so many views one is scored again."""
 
@@ -66,6 +68,10 @@ class Scorer:
     tile: int
     """views in one forward pass"""
     compiled: bool = False
+    map_size: tuple[int, ...] = ()
+    """(rows, columns) of the map of logits that a network gives which scores many fields of a view at once"""
+    clipped: bool = False
+    """is each label scored for itself, by a sigmoid, and not by a softmax over all?"""
     known: bool = False
     """is it a network of this package, whose parts cannot look across a batch?"""
     _watch: "_Watch" = field(default_factory=lambda: _Watch(), init=False, repr=False)
@@ -77,6 +83,8 @@ class Scorer:
         shape: tuple[int, int, int],
         *,
         views_per_image: int = 1,
+        map_size: tuple[int, ...] = (),
+        clipped: bool = False,
         config: ModelConfig | None = None,
         device: torch.device | str = "cpu",
         precision: Precision | None = None,
@@ -87,6 +95,7 @@ class Scorer:
 
         Args:
             views_per_image: a tile on a CPU suits one image alone.
+            map_size, clipped: as above.
             config: what one of this package's networks was built from; of others it is found out what they return.
             precision: of the network's arithmetic; by default bfloat16 on CUDA and float32 elsewhere.
             batch_size: views in one forward pass on an accelerator. On a CPU it is always the same, so that
@@ -101,7 +110,7 @@ class Scorer:
         dtype = PRECISIONS[kind]
         n_pixels = shape[1] * shape[2]
         if device.type == "cpu":
-            tiles = [cpu_tile(n_pixels, views_per_image)]
+            tiles = [MAP_TILE if map_size else cpu_tile(n_pixels, views_per_image)]
         else:
             tiles = [batch_size] if batch_size else gpu_tiles(n_pixels)
         with settled(device):
@@ -112,20 +121,25 @@ class Scorer:
             if compiled:
                 network = torch.compile(network)
             like = torch.zeros((), dtype=dtype, device=device)
-            n_classes = config.n_classes if config else check_company(network, shape, tiles[0], like)
+            n_classes = config.n_classes if config else check_company(network, shape, tiles[0], like, map_size)
             tile = tiles[0]
             if device.type != "cpu" or not config:
-                tile = next((each for each in tiles if is_steady(network, shape, each, like)), 0)
+                tile = next((each for each in tiles if is_steady(network, shape, each, like, map_size)), 0)
             if not tile:
                 raise ModelError(
                     f"in batches of {tiles[-1]} the network's answer to a view changes with its place in the batch; "
                     + (f"use another batch_size than {batch_size}, or none" if batch_size else "try a small batch_size")
                 )
-        return cls(network, shape, n_classes, device, kind, tile, compiled, known=config is not None)
+        known = config is not None
+        return cls(network, shape, n_classes, device, kind, tile, compiled, map_size, clipped, known)
 
     @property
     def dtype(self) -> torch.dtype:
         return PRECISIONS[self.precision]
+
+    @property
+    def layout(self) -> torch.memory_format:
+        return _layout(self.device)
 
     @cached_property
     def _odd(self) -> Tensor:
@@ -158,16 +172,22 @@ class Scorer:
 
         Args:
             cut: gives the views from the first number up to the second, (n, channels, height, width), as `dtype`.
-            use: called with (n, classes) probabilities of the next n views, still being computed on the device.
+            use: called with (n, classes) scores of the next n views, still being computed on the device; of maps, with
+                those of every cell of the first view, then of the second, and so on.
         """
         health = Health(*torch.ones(2, dtype=torch.bool, device=self.device))
         with settled(self.device):
             for start in range(0, n_views, self.n_new):
                 logits, health = self._answer(cut(start, min(start + self.n_new, n_views)), health)
-                use(logits.softmax(dim=1))
+                use(self.scores(logits))
                 if self._watch_is_due():
                     _, health = self._answer(self._odd[:0], health)
         return health
+
+    def scores(self, logits: Tensor) -> Tensor:
+        """(views x cells, classes) the scores, from 0 to 1, that logits stand for."""
+        scores = logits.sigmoid() if self.clipped else logits.softmax(dim=1)
+        return scores.flatten(2).transpose(1, 2).flatten(0, 1) if self.map_size else scores
 
     def _answer(self, views: Tensor, health: Health) -> tuple[Tensor, Health]:
         """(views, classes) logits. The places left over go to odd views, the last ones to views to be scored again."""
@@ -179,9 +199,10 @@ class Scorer:
             views = torch.cat([views, odd.contiguous(memory_format=_layout(self.device)), again])
         kept = views[seats.before].clone()
         logits = self.network(views.contiguous(memory_format=_layout(self.device)))
-        if not isinstance(logits, Tensor) or tuple(logits.shape) != (self.tile, self.n_classes):
+        expected = (self.tile, self.n_classes, *self.map_size)
+        if not isinstance(logits, Tensor) or tuple(logits.shape) != expected:
             got = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
-            raise ModelError(f"the network takes views to logits of shape {(self.tile, self.n_classes)}, got {got}")
+            raise ModelError(f"the network takes views to logits of shape {expected}, got {got}")
         logits = logits.float()
         finite, apart = health.finite & logits.isfinite().all(), health.apart
         if last and n_views < self.tile:

@@ -22,6 +22,7 @@ from majorcert.nets.learner import Learner
 from majorcert.nets.models import build, n_weights
 from majorcert.nets.processes import Processes
 from majorcert.nets.resizing import recorded
+from majorcert.nets.rules import VOTES
 from majorcert.nets.run_folder import Log, held
 from majorcert.nets.suited import USUAL, suited_threshold
 from majorcert.nets.voter import Voter
@@ -162,20 +163,22 @@ def _blueprint(config: TrainConfig, dataset: Dataset, about: dict[str, Any]) -> 
         channels=dataset.channels,
         class_names=dataset.class_names,
         model=config.model,
+        rule=config.rule,
         training=about,
     )
 
 
 def _usual(config: TrainConfig) -> float | None:
     """A threshold where none is chosen; under masks every view has one label."""
-    return None if isinstance(config.strategy, Masks) else USUAL
+    return None if isinstance(config.strategy, Masks) or config.rule != VOTES else USUAL
 
 
 def _suited(
     blueprint: Blueprint, weights: dict[str, Tensor], validation: Dataset | None, device: torch.device
 ) -> Blueprint:
     """The blueprint with a threshold that suits the validation images, if one is to be chosen and there are any."""
-    chosen = blueprint.training["config"]["threshold"] == "suited" and not isinstance(blueprint.strategy, Masks)
+    votes = not isinstance(blueprint.strategy, Masks) and blueprint.rule == VOTES
+    chosen = blueprint.training["config"]["threshold"] == "suited" and votes
     if validation is None or not chosen:
         return blueprint
     network = build(blueprint.model)

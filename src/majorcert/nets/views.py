@@ -1,11 +1,13 @@
-"""What the network is given for an ablation: the `canvas` and the `crop` view, cut by one gather.
+"""What the network is given for an ablation: the `canvas` and the `crop` view, cut by one gather; or `whole` images.
 
 The promise that every certificate rests on: a view does not depend on any hidden pixel. It holds by construction.
 `Cutter.pixels` lists, for each ablation, the pixels that its view is made of, and it lists visible pixels only (in a
-canvas the hidden places point at one extra row of zeros), so the values of hidden pixels are never read.
+canvas the hidden places point at one extra row of zeros), so the values of hidden pixels are never read. A `whole`
+image is for a network that gives a map, and there it is the network that must not look: see `sight`.
 """
 
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Literal
 
 import numpy as np
@@ -17,9 +19,9 @@ from majorcert.core.regions import Strategy
 from majorcert.core.threat import Bools, ImageSize
 from majorcert.errors import DataError, StrategyError
 
-View = Literal["canvas", "crop", "masked"]
+View = Literal["canvas", "crop", "masked", "whole"]
 VIEWS: tuple[View, ...] = ("canvas", "crop")
-"""Those of a strategy; the views under masks are cut in `masked`."""
+"""Those of any strategy; the views under masks are cut in `masked`, and `whole` images are for fields."""
 
 
 def to_unit(images: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
@@ -29,12 +31,12 @@ def to_unit(images: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
 
 def in_channels(view: View, channels: int) -> int:
     """The channels of a view of images with `channels` channels: colour and complement, colour and place, or colour."""
-    return {"canvas": 2 * channels, "crop": channels + 2, "masked": channels}[view]
+    return {"canvas": 2 * channels, "crop": channels + 2, "masked": channels, "whole": channels + 2}[view]
 
 
 def view_size(strategy: Strategy, view: View, image_size: ImageSize) -> ImageSize:
     """The (height, width) of a view: the whole image for a canvas, the visible window for a crop."""
-    if view == "canvas":
+    if view in ("canvas", "whole"):
         return image_size
     first = strategy.regions(image_size)[0]
     return int(first.any(axis=1).sum()), int(first.any(axis=0).sum())
@@ -57,9 +59,9 @@ class Cutter:
     @classmethod
     def of(cls, strategy: Strategy, view: View, image_size: ImageSize, device: torch.device | str = "cpu") -> "Cutter":
         """Prepare the index tables for one strategy, view and image size on one device."""
-        if view not in VIEWS:
-            raise StrategyError(f"a view is 'canvas' or 'crop', got {view!r}")
-        regions = strategy.regions(image_size)
+        if view not in (*VIEWS, "whole"):
+            raise StrategyError(f"a view is 'canvas' or 'crop', or of fields 'whole', got {view!r}")
+        regions = np.ones((1, *image_size), dtype=bool) if view == "whole" else strategy.regions(image_size)
         table = _visible_pixels(regions) if view == "canvas" else _window_pixels(regions)
         return cls(
             strategy=strategy,
@@ -75,8 +77,18 @@ class Cutter:
         return replace(self, pixels=self.pixels.to(device), places=self.places.to(device))
 
     @property
-    def n_ablations(self) -> int:
+    def n_views(self) -> int:
+        """Of one image: a view for each ablation, or the whole image for all of them."""
         return len(self.pixels)
+
+    @property
+    def map_size(self) -> tuple[int, ...]:
+        """(rows, columns) of the map of ablations that one view is scored to; nothing where it is one ablation."""
+        return tuple(map(len, self.strategy.visible(self.image_size))) if self.view == "whole" else ()
+
+    @property
+    def n_ablations(self) -> int:
+        return self.n_views * prod(self.map_size)
 
     def cut(self, images: Tensor, ablations: Tensor) -> Tensor:
         """(images, channels, h, w): of each image the view for its own ablation, as in training."""
@@ -84,9 +96,9 @@ class Cutter:
         return self.cut_pairs(images, which, ablations)
 
     def cut_all(self, images: Tensor) -> Tensor:
-        """(images x ablations, channels, h, w): all views of the first image, then of the second, and so on."""
-        pair = torch.arange(len(images) * self.n_ablations, device=images.device)
-        return self.cut_pairs(images, pair // self.n_ablations, pair % self.n_ablations)
+        """(images x views, channels, h, w): all views of the first image, then of the second, and so on."""
+        pair = torch.arange(len(images) * self.n_views, device=images.device)
+        return self.cut_pairs(images, pair // self.n_views, pair % self.n_views)
 
     def cut_pairs(self, images: Tensor, which: Tensor, ablations: Tensor) -> Tensor:
         """(pairs, channels, h, w): the view of image `which[k]` for ablation `ablations[k]`, as in voting."""

@@ -1,17 +1,18 @@
 """Voting: streams the images of a data set through every ablation into the evidence store."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from majorcert.core.ballots import Ballots
+from majorcert.core.reach import Evidence
 from majorcert.errors import DataError, EvidenceError
 from majorcert.files.writer import EvidenceWriter
 from majorcert.nets.data import Dataset
 from majorcert.nets.resizing import recorded
+from majorcert.nets.rules import VOTES, evidence_of
 from majorcert.nets.shards import Clock, Progress, fetched, fill, fitting_chunk, own
 from majorcert.nets.voter import Voter
 
@@ -47,24 +48,30 @@ def vote(
     provenance = {**origin_of(voter.facts(), dataset), **(origin or {})}
     numbers = None if dataset.numbers is None else dataset.numbers.numpy()
 
-    def made(labels: npt.NDArray[Any], distance: npt.NDArray[Any], images: slice = slice(0)) -> Ballots:
-        return Ballots(
+    def made(cast: Sequence[npt.NDArray[Any]], images: slice = slice(0)) -> Evidence:
+        labels, distance, *kept = cast
+        return evidence_of(
+            voter.rule,
             labels,
+            distance,
+            kept[0] if kept else None,
             images=None if numbers is None else numbers[images],
             strategy=voter.cutter.strategy,
             image_size=dataset.image_size,
             n_classes=voter.n_classes,
             provenance=provenance,
-            distance=distance,
         )
 
-    widths = {"labels": (voter.n_votes,), "distance": (), "scores": (voter.n_classes,)}
-    none = {name: np.empty((0, n_ablations, *width), np.float16) for name, width in widths.items()}
+    def beside(cast: Sequence[npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]] | None:
+        return {"scores": cast[2].astype(np.float16)} if scores and voter.rule == VOTES else None
+
+    widths = ((np.int8, (voter.n_votes,)), (np.float16, ()), (np.float32, (voter.n_classes,)))
+    none = [np.empty((0, n_ablations, *width), kind) for kind, width in widths]
     writer = EvidenceWriter.open(
         path,
-        made(none["labels"].astype(np.int8), none["distance"]),
+        made(none),
         len(dataset),
-        beside={"scores": none["scores"]} if scores else None,
+        beside=beside(none),
         numbers=numbers,
         chunk=chunk or fitting_chunk(n_ablations),
     )
@@ -72,13 +79,13 @@ def vote(
     clock = Clock(sum(images.stop - images.start for images in mine) * n_ablations, progress)
 
     def compute(images: slice) -> Callable[[], None]:
-        votes = voter.vote(dataset.images[images], keep_scores=scores, progress=clock.advance)
-        kept = [] if votes.scores is None else [votes.scores.half()]
+        votes = voter.vote(dataset.images[images], keep_scores=scores or voter.rule != VOTES, progress=clock.advance)
+        kept = [] if votes.scores is None else [votes.scores.half() if voter.rule == VOTES else votes.scores]
         wait = fetched(votes.health, votes.labels, votes.distance, *kept)
 
         def write() -> None:
-            labels, distance, *kept = (each.numpy() for each in wait())
-            writer.write(images, made(labels, distance, images), {"scores": kept[0]} if kept else None)
+            cast = [each.numpy() for each in wait()]
+            writer.write(images, made(cast, images), beside(cast))
 
         return write
 

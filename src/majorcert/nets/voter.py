@@ -13,7 +13,9 @@ from majorcert.core.threat import ImageSize
 from majorcert.errors import BallotsError
 from majorcert.nets.company import Network
 from majorcert.nets.models import ModelConfig
+from majorcert.nets.rules import VOTES, check_rule
 from majorcert.nets.scorer import PRECISIONS, Health, Precision, Scorer
+from majorcert.nets.sight import check_sight
 from majorcert.nets.tensor_votes import distance_of, most_votes, rounded_down, votes_of
 from majorcert.nets.views import Cutter, View, in_channels, to_unit
 
@@ -41,6 +43,8 @@ class Voter:
     cutter: Cutter
     threshold: float | None
     channels: int
+    rule: str = VOTES
+    """what makes evidence of the scores, as in `rules`"""
 
     @classmethod
     def of(
@@ -52,6 +56,7 @@ class Voter:
         *,
         image_size: ImageSize,
         channels: int,
+        rule: str = VOTES,
         config: ModelConfig | None = None,
         device: torch.device | str = "cpu",
         precision: Precision | None = None,
@@ -62,6 +67,7 @@ class Voter:
 
         Args:
             threshold: a score, from 0 to 1, at or over which a view votes for a label; None: for the top label alone.
+            rule: as in `rules`.
             config, device, precision, batch_size, compiled: as for `Scorer.of`.
         """
         if threshold is not None and not (math.isfinite(threshold) and 0 <= threshold <= 1):
@@ -69,18 +75,23 @@ class Voter:
             raise BallotsError(
                 f"a threshold is a number of 0 or more, at most 1, or None for the top label; got {threshold}{percent}"
             )
+        check_rule(rule)
         cutter = Cutter.of(strategy, view, image_size, "cpu")
         scorer = Scorer.of(
             network,
             (in_channels(view, channels), *cutter.view_size),
-            views_per_image=cutter.n_ablations,
+            views_per_image=cutter.n_views,
+            map_size=cutter.map_size,
+            clipped=rule == "clipped",
             config=config,
             device=device,
             precision=precision,
             batch_size=batch_size,
             compiled=compiled,
         )
-        return cls(scorer, cutter.to(scorer.device), threshold, channels)
+        if view == "whole":
+            check_sight(scorer, strategy, image_size)
+        return cls(scorer, cutter.to(scorer.device), threshold, channels, rule)
 
     @property
     def network(self) -> Network:
@@ -100,7 +111,8 @@ class Voter:
 
     def facts(self) -> dict[str, Any]:
         """What the ballots depend on beside the weights and the images, as plain JSON."""
-        return {"threshold": self.threshold, "view": self.cutter.view, **self.scorer.facts()}
+        rule = {} if self.rule == VOTES else {"rule": self.rule}
+        return {"threshold": self.threshold, "view": self.cutter.view, **rule, **self.scorer.facts()}
 
     def vote(
         self, images: Tensor, *, keep_scores: bool = False, progress: Callable[[int], None] | None = None
@@ -124,7 +136,8 @@ class Voter:
             if progress is not None:
                 progress(len(probabilities))
 
-        health = self.scorer.score(len(images) * n_ablations, lambda start, stop: self._views(images, start, stop), use)
+        n_views = len(images) * self.cutter.n_views
+        health = self.scorer.score(n_views, lambda start, stop: self._views(images, start, stop), use)
         with torch.inference_mode():
             shape = len(images), n_ablations, -1
             kept = torch.cat(scores).view(shape) if scores else None
@@ -134,12 +147,12 @@ class Voter:
 
     def _views(self, images: Tensor, start: int, stop: int) -> Tensor:
         """The views from one number up to another: all of the first image, then of the second, and so on."""
-        n_ablations, dtype = self.cutter.n_ablations, self.scorer.dtype
-        first, last = start // n_ablations, (stop - 1) // n_ablations
+        n_views, dtype = self.cutter.n_views, self.scorer.dtype
+        first, last = start // n_views, (stop - 1) // n_views
         some = images[first : last + 1]
         sheet = self.cutter.sheet(to_unit(some, dtype) if some.dtype == torch.uint8 else some.to(dtype))
         pair = torch.arange(start, stop, device=self.device)
-        return self.cutter.take(sheet, pair // n_ablations - first, pair % n_ablations)
+        return self.cutter.take(sheet, pair // n_views - first, pair % n_views)
 
 
 def checked(votes: Votes) -> Votes:

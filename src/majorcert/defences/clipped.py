@@ -1,0 +1,96 @@
+"""Clipped scores (Clipped BagNet): bounded scores of every ablation, added up (docs/soundness.md has the proof).
+
+An ablation gives each label 0 to `one` points, whatever is painted on it. So a patch takes at most all points of the
+touched ones from everybody, and gives as many as there can be to one label: the mathematics of votes, in points.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from majorcert.core.plurality import Ints, plurality
+from majorcert.core.reach import Evidence, Reach
+from majorcert.core.records import filled, taken
+from majorcert.core.tally import Candidates
+from majorcert.core.threat import Bools, ImageSize, Patch
+from majorcert.defences.scores import Scores
+from majorcert.errors import EvidenceError
+
+MOST_POINTS = 2**31 - 1
+"""Of a label, so that an int32 holds what they stand for."""
+
+
+@dataclass(frozen=True, init=False, eq=False, repr=False)
+class ClippedScores(Evidence):
+    """A defender that says the label with most points, of which no ablation gives more than `one`."""
+
+    scores: Scores
+    n_classes: int
+    image_size: ImageSize
+    images: Ints
+    provenance: Mapping[str, Any]
+    points: Ints
+    """(images, classes) all points of each label"""
+    label: Ints
+    """(images,) the label with most of them, the smallest of those that tie"""
+
+    def __init__(self, scores: Scores) -> None:
+        most = int(scores.points.max(initial=0))
+        if most > scores.one or scores.points.shape[1] * scores.one > MOST_POINTS:
+            raise EvidenceError(
+                f"clipped scores are 0 to {scores.one} points, and of all ablations up to {MOST_POINTS}; got {most} of "
+                f"{scores.points.shape[1]} ablations"
+            )
+        points = scores.points.sum(axis=1, dtype=np.int64)
+        filled(
+            self,
+            scores=scores,
+            n_classes=scores.n_classes,
+            image_size=scores.image_size,
+            images=scores.images,
+            provenance={**scores.provenance, "kind": "clipped"},
+            points=points,
+            label=plurality(points),
+        )
+
+    def __repr__(self) -> str:
+        return (
+            f"ClippedScores({len(self)} images, {self.scores.strategy}, {self.n_classes} classes, /{self.scores.one})"
+        )
+
+    def __getitem__(self, images: slice | Ints) -> "ClippedScores":
+        return taken(self, images, "scores", "images", "points", "label")
+
+    def abstained(self) -> Bools:
+        return np.asarray(~self.points.any(axis=1))
+
+    def reach(self, patch: Patch) -> Reach:
+        """The labels that a patch can make it say, at every placement; every rival is compared, not the runner-up."""
+        touched = self.scores.strategy.touched(patch, self.image_size)
+        return self._elected(patch, self.scores.one * touched.n_touched())
+
+    def without(self, patch: Patch, slack: int = 0) -> Reach:
+        """The labels that may win without the touched ablations, when every label may be given `slack` points."""
+        return self._elected(patch, np.full((1, 1), slack))
+
+    def _elected(self, patch: Patch, gain: Ints) -> Reach:
+        touched, candidates = (
+            self.scores.strategy.touched(patch, self.image_size),
+            Candidates.of(self.points, self.label),
+        )
+        by_label = self.scores.points.transpose(0, 2, 1)
+        listed = np.take_along_axis(by_label, np.maximum(candidates.listed, 0)[:, :, None], axis=1)
+        kept = listed.sum(axis=2, dtype=np.int64)[:, :, None, None] - touched.sums(listed)
+        return candidates.elected(kept, gain[None], touched.rows, touched.columns)
+
+    def certified_alone(self, patch: Patch) -> Bools:
+        """(images,) by the reach at every placement, looked at only where the lead alone does not settle it."""
+        touched = self.scores.strategy.touched(patch, self.image_size)
+        handicap = 2 * self.scores.one * int(touched.n_touched().max())
+        certified = Candidates.of(self.points, self.label).leads(self.points, handicap)
+        doubtful = np.flatnonzero(~certified)
+        some = self[doubtful]
+        certified[doubtful] = some.reach(patch).only(some.label).all(axis=(1, 2))
+        return certified

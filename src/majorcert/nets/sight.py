@@ -1,0 +1,51 @@
+"""What each cell of a map really sees: found out by a network's own arithmetic, before it may vote.
+
+Whatever is computed from a number that is none (NaN) is none either, even if it is multiplied by zero. So of an image
+with such numbers in one row, just those cells stay numbers that do not look at this row.
+"""
+
+import torch
+
+from majorcert.core.regions import Strategy
+from majorcert.core.threat import ImageSize
+from majorcert.errors import ModelError
+from majorcert.nets.ambient import settled
+from majorcert.nets.company import odd_views
+from majorcert.nets.scorer import Scorer
+
+
+def check_sight(scorer: Scorer, strategy: Strategy, image_size: ImageSize) -> None:
+    """Refuse a network of which a cell sees a pixel outside of its field, on this device and in this precision.
+
+    A field is a run of rows times a run of columns. A pixel outside of it is in a row or in a column that is outside,
+    and the cell was found to depend on none of such a row or column. Fast convolutions that mix neighbouring outputs
+    (Winograd's, Fourier's) are found out as well: there a pixel moves cells by rounding that do not look at it.
+    """
+    rows, columns = (torch.from_numpy(runs) for runs in strategy.visible(image_size))
+    noise = odd_views(scorer.shape)[-1]
+    for what, sees, across in (("row", rows, columns), ("column", columns, rows)):
+        views = noise.repeat(sees.shape[1], 1, 1, 1)
+        for line, view in enumerate(views):
+            view[(slice(None), line) if what == "row" else (..., line)] = torch.nan
+        hit = _unknown(scorer, views)
+        hit = hit if what == "row" else hit.transpose(1, 2)
+        strange = hit & ~sees.T[:, :, None].expand(-1, -1, len(across))
+        if strange.any():
+            line, cell, _ = strange.nonzero()[0].tolist()
+            raise ModelError(
+                f"{strategy}: cell {cell} of the map looks at {what} {line} of the image, outside of its field; the "
+                "network sees more than it should, or its arithmetic mixes cells "
+                f"({scorer.precision}, {scorer.device.type}): "
+                "use the strategy that fits the network, or another precision"
+            )
+
+
+def _unknown(scorer: Scorer, views: torch.Tensor) -> torch.Tensor:
+    """(views, rows, columns) which cells are no numbers, asked in tiles of the one size."""
+    found = []
+    with settled(scorer.device):
+        for some in views.split(scorer.tile):  # type: ignore[no-untyped-call]
+            filled = torch.cat([some, views[:1].expand(scorer.tile - len(some), -1, -1, -1)])
+            asked = filled.to(scorer.device, scorer.dtype).contiguous(memory_format=scorer.layout)
+            found.append(scorer.network(asked)[: len(some)].isnan().any(dim=1).cpu())
+    return torch.cat(found)
