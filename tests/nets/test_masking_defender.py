@@ -231,7 +231,7 @@ def test_masks_and_views_of_other_kinds_do_not_mix(network: torch.nn.Module) -> 
         mc.MaskingDefender(build(two := replace(CONFIG, in_channels=2)), MASKS, image_size=SIZE, channels=1, config=two)
     with pytest.raises(ModelError, match="under masks a view is 'masked', got 'crop'"):
         replace(recipe("digits", "masks:2/2", 1, 3), view="crop")
-    with pytest.raises(ModelError, match="'canvas' or 'crop'.* got 'masked' for columns:2"):
+    with pytest.raises(ModelError, match=r"'canvas' or 'crop'.* got 'masked' for columns:2"):
         replace(recipe("digits", "columns:2", 1, 3), view="masked")
     with pytest.raises(ModelError, match="boxes hide images under masks"):
         replace(recipe("digits", "masks:2/2", 1, 3), boxes=Boxes())

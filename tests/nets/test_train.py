@@ -595,7 +595,7 @@ def test_recipes_fit_their_data() -> None:
             assert config.model.in_channels == in_channels(config.view, channels)
             assert json.loads(json.dumps(config.to_json()))["strategy"] == spec
     assert not RECIPES["digits"](Columns(2)).augment.flip
-    with pytest.raises(ModelError, match="no recipe 'worst'; use one of bagcert, best, cbn, digits, .*, paper"):
+    with pytest.raises(ModelError, match=r"no recipe 'worst'; use one of bagcert, best, cbn, digits, .*, paper"):
         recipe("worst", "rows:4", 3, 10)
     with pytest.raises(ModelError, match="no recipe 'worst'"):
         strategies_of("worst")

@@ -141,5 +141,5 @@ def test_wrong_images_are_refused(images: torch.Tensor) -> None:
 
 
 def test_an_unknown_view_is_refused() -> None:
-    with pytest.raises(StrategyError, match="'canvas' or 'crop'.* got 'full'"):
+    with pytest.raises(StrategyError, match=r"'canvas' or 'crop'.* got 'full'"):
         Cutter.of(st.Rows(2), "full", (4, 4))  # type: ignore[arg-type]
