@@ -1,4 +1,4 @@
-"""Clipped scores by their definition: the label with most points, of which a touched ablation may give any up to `one`."""
+"""Clipped scores by their definition: most points win, and a touched ablation may give any label up to `one`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
