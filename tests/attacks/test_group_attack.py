@@ -188,8 +188,8 @@ def test_an_attack_that_does_nothing_is_refused() -> None:
         Effort(steps=0)
 
 
-@pytest.mark.parametrize(("safe", "n_judged"), [(True, 8), (False, RECHECKED)])
-def test_of_a_certified_image_every_seeming_flip_is_judged(safe: bool, n_judged: int) -> None:
+@pytest.mark.parametrize(("safe", "whole", "n_judged"), [(1, 1, 8), (0, 1, RECHECKED), (1, 0, RECHECKED)])
+def test_of_a_certified_image_every_seeming_flip_is_judged(safe: bool, whole: bool, n_judged: int) -> None:
     """Ten candidates of one image, eight of which the search calls flipped; the judge finds none."""
     judged: list[int] = []
 
@@ -199,9 +199,9 @@ def test_of_a_certified_image_every_seeming_flip_is_judged(safe: bool, n_judged:
 
     under_attack = object.__new__(GroupAttack)
     under_attack.group = SimpleNamespace(  # type: ignore[assignment]
-        safe=np.full((1, 4, 4), safe),
+        safe=np.full((1, 4, 4), bool(safe)),
         images=torch.zeros(1, 1, 4, 4, dtype=torch.uint8),
-        victim=SimpleNamespace(clean=torch.zeros(1, dtype=torch.long)),
+        victim=SimpleNamespace(clean=torch.zeros(1, dtype=torch.long), surrogates=[SimpleNamespace(whole=whole)]),
     )
     under_attack.judge, under_attack.outcomes = judge, [Outcome()]
     sites = Sites(*torch.zeros(3, 10, dtype=torch.long))

@@ -23,7 +23,7 @@ from majorcert.core.plurality import Ints
 
 RECHECKED = 3
 """So many patches of an image that seem to fool the ensemble are judged after each stage; the best one always is, and
-of a certified image all of them."""
+of a certified image all of them, unless the search does not see all that the label is made from."""
 
 
 def attack_group(
@@ -164,7 +164,8 @@ class GroupAttack:
         order = np.lexsort((ranks, image))
         first = np.searchsorted(image[order], image[order])
         place = np.arange(len(order)) - first
-        certified = np.array([safe.all() for safe in self.group.safe])[image[order]]
+        whole = all(surrogate.whole for surrogate in self.group.victim.surrogates)
+        certified = whole & np.array([safe.all() for safe in self.group.safe])[image[order]]
         chosen = order[(place == 0) | ((certified | (place < RECHECKED)) & (ranks[order] < 0))]
         some = torch.from_numpy(chosen)
         which, patch = torch.from_numpy(image[chosen]), patches.cpu()[some]

@@ -32,7 +32,7 @@ def _classifier(log: Logbook, kept_as_broken: set[int]) -> dict[str, Any]:
         "n_flipped": len(flipped),
         "n_certified_attacked": len(certified),
         "n_certified_flipped": sum(row["flipped"] for row in certified),
-        **_alerts(attacked),
+        **(_alerts(attacked) if any("alert" in row for row in rows) else {}),
         "flipped_by": dict(sorted(Counter(row["by"] for row in flipped).items())),
         "n_restarts": sum(row["restarts"] for row in attacked),
         "n_steps": sum(row["steps"] for row in attacked),
@@ -44,8 +44,6 @@ def _classifier(log: Logbook, kept_as_broken: set[int]) -> dict[str, Any]:
 
 def _alerts(attacked: list[Row]) -> dict[str, int]:
     """Of detection: images whose label changed, alert or not, and those with an alert, before and under the attack."""
-    if not any("alert" in row for row in attacked):
-        return {}
     counts = {"n_changed": "changed", "n_alerts_clean": "alert", "n_alerts": "alerted"}
     found = {name: sum(row[key] for row in attacked) for name, key in counts.items()}
     certified = [row for row in attacked if row["certified"]]

@@ -35,6 +35,8 @@ class Surrogate:
     view_size: tuple[int, int]
     threshold: float | None
     precision: Precision
+    whole: bool
+    """do these votes alone make the label?"""
     rows: Tensor
     columns: Tensor
     """(placement rows,), (placement columns,) the cell of each placement"""
@@ -67,7 +69,7 @@ class Surrogate:
         listed, real = _listed(views.touched)
         found = (views.rows, views.columns, listed, real, views.speaks.astype(np.float32))
         tables = (torch.from_numpy(each).to(views.device) for each in found)
-        return cls(network, views.cut, views.cast, views.size, member.threshold, kind, *tables)
+        return cls(network, views.cut, views.cast, views.size, member.threshold, kind, views.whole, *tables)
 
     @property
     def n_pixels(self) -> int:
@@ -121,6 +123,7 @@ class Views:
     """(cell rows, cell columns, views)"""
     speaks: Ints | Bools
     """(cell rows, cell columns, views) as in `Surrogate`"""
+    whole: bool = True
 
 
 def _voting(defender: Defender, patch: Patch, watching: bool) -> Views:
@@ -155,9 +158,10 @@ def _masking(defender: MaskingDefender, patch: Patch, watching: bool) -> Views:
     def cast(pairs: Any) -> Ints:
         return np.asarray(pairs.singles()[:, some, None])
 
-    tables = *(np.arange(n) for n in covering.shape[:2]), ~covering[:, :, some], (first * n)[:, :, some]
+    rows, columns = (np.arange(side) for side in covering.shape[:2])
+    tables = rows, columns, ~covering[:, :, some], (first * n)[:, :, some]
     network = defender.model if masker.second else masker.scorer.network
-    return Views(network, masker.scorer.device, cut, cast, cutter.image_size, *tables)
+    return Views(network, masker.scorer.device, cut, cast, cutter.image_size, *tables, whole=False)
 
 
 VIEWS: Mapping[type, Callable[[Any, Patch, bool], Views]] = {Defender: _voting, MaskingDefender: _masking}
