@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from majorcert.core.ballots import ABSTAIN, Ballots
 from majorcert.core.detection import detect
-from majorcert.core.drs import drs
-from majorcert.core.majority import majorcert
+from majorcert.core.majority import drs, majorcert
 from majorcert.core.majority import majorcert as certify
 from majorcert.core.reach import Evidence, Reach
 from majorcert.core.regions import Blocks, Columns, Rows, Strategy, strategy

@@ -10,13 +10,13 @@ import numpy.typing as npt
 
 from majorcert.core.plurality import Ints, plurality
 from majorcert.core.reach import NO_LABEL, Evidence, Reach
-from majorcert.core.records import filled, taken
 from majorcert.core.regions import Strategy
 from majorcert.core.regions import strategy as read_strategy
 from majorcert.core.tally import Bound, Candidates, count_votes, kept_votes, rewritable
 from majorcert.core.threat import Bools, ImageSize, Patch
 from majorcert.errors import BallotsError
 from majorcert.errors.checks import checked_ballots, checked_record, checked_size, whole
+from majorcert.errors.frozen import filled, taken
 
 ABSTAIN = NO_LABEL
 """Fills a ballot that votes for fewer labels than there is room for."""
@@ -112,19 +112,17 @@ class Ballots(Evidence):
 
     def margin_certified(self, patch: Patch) -> Bools:
         """(images,) does the winner lead by more than any placement could take from it and give to one rival?"""
-        return self._leads(2 * self._most_touched(patch))
+        return self._leads(patch, times=2)
 
     certified_alone = margin_certified
 
     def stays_alone(self, patch: Patch, slack: int = 0) -> Bools:
         """(images,) does the winner lead by the slack, and more than any placement could take from it?"""
-        return self._leads(self._most_touched(patch) + slack)
+        return self._leads(patch, times=1, more=slack)
 
-    def _most_touched(self, patch: Patch) -> int:
-        return int(self.strategy.touched(patch, self.image_size).n_touched().max())
-
-    def _leads(self, handicap: int) -> Bools:
+    def _leads(self, patch: Patch, times: int, more: int = 0) -> Bools:
         """(images,) by so many votes. Fragile ballots give nothing to the winner, and each may go to the rival."""
+        handicap = times * int(self.strategy.touched(patch, self.image_size).n_touched().max()) + more
         n_fragile = 0 if self.fragile is None else self.fragile.sum(axis=1)
         return Candidates.of(votes := self.solid_votes(), self.label).leads(votes, handicap + n_fragile)
 

@@ -4,14 +4,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from majorcert.core.majority import Witnesses, clean_label, survey, verdict_of
+from majorcert.core.majority import Witnesses, most_certified_alone, survey, verdict_of
 from majorcert.core.reach import Evidence, offered
 from majorcert.core.threat import Bools, Patch, as_patch
 from majorcert.core.verdict import Verdict
 from majorcert.errors.checks import check_together, checked_slack
 
-CHUNK = 256
-"""Images that are looked at together; results do not depend on it."""
+CHUNK = 256  # images that are looked at together; results do not depend on it
 
 
 def detect(defenders: Sequence[Evidence], patch: Patch, *, slack: int = 0) -> Verdict:
@@ -40,10 +39,8 @@ def detect(defenders: Sequence[Evidence], patch: Patch, *, slack: int = 0) -> Ve
 
 def _left(defenders: Sequence[Evidence], patch: Patch, slack: int) -> tuple[Bools, Witnesses]:
     """Where the clean label is still said without the touched part; if most defenders are sure of it, nobody looks."""
-    clean = clean_label(defenders)
-    firm = [offered(each, "stays_alone")(patch, slack) & (each.label == clean) for each in defenders]
-    doubtful = 2 * np.sum(firm, axis=0) <= len(defenders)
-    return survey(defenders, lambda each: offered(each, "without")(patch, slack), patch, doubtful)
+    firm = most_certified_alone(defenders, patch, slack, by="stays_alone")
+    return survey(defenders, lambda each: offered(each, "without")(patch, slack), patch, ~firm)
 
 
 def _outvoted(defender: Evidence, patch: Patch, slack: int) -> Bools:

@@ -1,8 +1,8 @@
-"""MajorCert: an ensemble of defenders, certified by the majority invariant (Theorems 1 and 2)."""
+"""MajorCert: an ensemble of defenders, certified by the majority invariant (Theorems 1 and 2); and DRS, of one."""
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -14,10 +14,10 @@ from majorcert.core.verdict import Verdict, Witness
 from majorcert.errors.checks import check_together, one_of
 
 ReachKind = Literal["exact", "paper"]
+DrsBound = Literal["margin", "local"]
 Sets = Callable[[Evidence], Reach]
 Witnesses = tuple[Witness | None, ...]
-CHUNK_BYTES = 2**22
-"""About what one array of a chunk of images takes; results do not depend on it."""
+CHUNK_BYTES = 2**22  # about what one array of a chunk of images takes; results do not depend on it
 
 
 def majorcert(defenders: Sequence[Evidence], patch: Patch, *, reach: ReachKind = "exact") -> Verdict:
@@ -35,11 +35,28 @@ def majorcert(defenders: Sequence[Evidence], patch: Patch, *, reach: ReachKind =
     check_together(defenders)
     patch = as_patch(patch, defenders[0].image_size)
     one_of(reach, "reach", get_args(ReachKind))
-    firm = most_certified_alone(defenders, patch, clean_label(defenders))
+    firm = most_certified_alone(defenders, patch)
     sets = {"exact": "reach", "paper": "paper_reach"}[reach]
     safe, witnesses = survey(defenders, lambda each: offered(each, sets)(patch), patch, ~firm)
     by = np.where(firm, "theorem1", "theorem2")
     return verdict_of(defenders, patch, f"majorcert-{reach}", by, safe, witnesses)
+
+
+def drs(ballots: Evidence, patch: Patch, *, bound: DrsBound = "margin") -> Verdict:
+    """Certify one defender against every placement of `patch`, by derandomized smoothing.
+
+    Sound because only touched ablations can change their ballot: the worst an attacker can do is take them all from the
+    winner and give them all to one rival, and every rival is checked. "margin" assumes at once, for every rival, the
+    most ablations that any placement touches; "local" looks at each placement, and is never weaker.
+    """
+    patch = as_patch(patch, ballots.image_size)
+    one_of(bound, "bound", get_args(DrsBound))
+    if bound == "local":  # Theorem 2 for an ensemble of one: its reach is its label alone, at every placement
+        verdict = majorcert([ballots], patch)
+        return replace(verdict, by=np.where(verdict.certified, "local", ""), method="drs-local")
+    certified = offered(ballots, "margin_certified")(patch)
+    by, none, origin = np.where(certified, "margin", ""), (None,) * len(ballots), (ballots.provenance,)
+    return Verdict(ballots.label, certified, by, None, none, ballots.images, patch, "drs-margin", origin)
 
 
 def clean_label(defenders: Sequence[Evidence]) -> Ints:
@@ -47,9 +64,10 @@ def clean_label(defenders: Sequence[Evidence]) -> Ints:
     return plurality_of_labels(np.stack([each.label for each in defenders], axis=1), defenders[0].n_classes)
 
 
-def most_certified_alone(defenders: Sequence[Evidence], patch: Patch, clean: Ints) -> Bools:
+def most_certified_alone(defenders: Sequence[Evidence], *asked: Any, by: str = "certified_alone") -> Bools:
     """(images,) Theorem 1: more than half of the defenders say the clean label and are each certified alone."""
-    firm = [offered(defender, "certified_alone")(patch) & (defender.label == clean) for defender in defenders]
+    clean = clean_label(defenders)
+    firm = [offered(defender, by)(*asked) & (defender.label == clean) for defender in defenders]
     return 2 * np.sum(firm, axis=0) > len(defenders)
 
 
@@ -57,11 +75,9 @@ def verdict_of(
     defenders: Sequence[Evidence], patch: Patch, method: str, by: Any, safe: Bools, witnesses: Witnesses, **more: Any
 ) -> Verdict:
     """The verdict on an ensemble: an image is certified, by that argument, iff it is safe at every placement."""
-    certified = np.asarray(safe.all(axis=(1, 2)))
+    certified, label, images = np.asarray(safe.all(axis=(1, 2))), clean_label(defenders), defenders[0].images
     by, origin = np.where(certified, by, ""), tuple(defender.provenance for defender in defenders)
-    return Verdict(
-        clean_label(defenders), certified, by, safe, witnesses, defenders[0].images, patch, method, origin, **more
-    )
+    return Verdict(label, certified, by, safe, witnesses, images, patch, method, origin, **more)
 
 
 def survey(defenders: Sequence[Evidence], sets: Sets, patch: Patch, doubtful: Bools) -> tuple[Bools, Witnesses]:
@@ -90,28 +106,25 @@ class Contest:
     clean: Ints  # (images,) the ensemble's label: the plurality of its defenders' labels
     rivals: Ints  # (images, rivals) labels enough to decide, the clean one among them; NO_LABEL fills the rest
     sets: tuple[Reach, ...]
-    grid: tuple[int, int]  # rows and columns of placements
     n_classes: int
 
     @classmethod
     def of(cls, defenders: Sequence[Evidence], sets: Sets) -> "Contest":
         n_classes, found = defenders[0].n_classes, tuple(sets(defender) for defender in defenders)
         labels = np.stack([defender.label for defender in defenders], axis=1)
-        grid = len(found[0].rows), len(found[0].columns)
-        return cls(clean_label(defenders), _rivals(labels, found, n_classes), found, grid, n_classes)
+        return cls(clean_label(defenders), _rivals(labels, found, n_classes), found, n_classes)
 
     def safe(self) -> Bools:
         """(images, placement rows, placement columns) Theorem 2 in closed form.
 
-        A rival is said by at most the defenders that have it in their set, the clean label by at least those that have
-        nothing else; both happen in one choice of labels. So the clean label wins every choice iff it beats every
-        rival at these two counts, ties included.
+        A rival is said by at most those who have it in their set, the clean label by at least those who have nothing
+        else; one choice does both. So the clean label wins every choice iff it beats each rival at these counts.
         """
         most = (len(self.sets) + 1) * self.n_classes
         counter: type[np.signedinteger[Any]] = np.int16 if most < 2**15 else np.int64
         unmoved = np.asarray(sum(each.spread(each.only(self.clean)).astype(counter) for each in self.sets))
         firm = standing(unmoved, self.clean.astype(counter)[:, None, None], self.n_classes)
-        safe = np.ones((len(self.clean), *self.grid), dtype=bool)
+        safe = np.ones((len(self.clean), len(self.sets[0].rows), len(self.sets[0].columns)), dtype=bool)
         for rival in self.rivals.T:
             said = np.asarray(sum(each.spread(each.has(rival)).astype(counter) for each in self.sets))
             loses = standing(said, rival.astype(counter)[:, None, None], self.n_classes) > firm
@@ -124,12 +137,11 @@ class Contest:
     def witnesses(self, safe: Bools) -> list[Witness | None]:
         """For each image None, or its first unsafe placement and the choice of labels there that breaks the majority.
 
-        The strongest rival is said by every defender that can say it; of the others, all that can avoid the clean
-        label do.
+        All who can say the strongest rival do; of the others, all who can avoid the clean label do.
         """
         found: list[Witness | None] = [None] * len(self.clean)
-        images = np.flatnonzero(~safe.all(axis=(1, 2)))
-        top, left = np.unravel_index(safe[images].reshape(len(images), math.prod(self.grid)).argmin(axis=1), self.grid)
+        images, grid = np.flatnonzero(~safe.all(axis=(1, 2))), safe.shape[1:]
+        top, left = np.unravel_index(safe[images].reshape(len(images), math.prod(grid)).argmin(axis=1), grid)
         here = [each.at(images, top, left) for each in self.sets]
         clean, rivals = self.clean[images], self.rivals[images]
         contested = (rivals != clean[:, None]) & (rivals != NO_LABEL)
@@ -150,11 +162,8 @@ def _rivals(labels: Ints, sets: Sequence[Reach], n_classes: int) -> Ints:
     Labels that nobody lists are in the same sets whenever they are smaller, and win more ties the smaller they
     are, so where any of them breaks the majority the smallest one does.
     """
-    present = np.zeros((len(labels), n_classes + 1), dtype=bool)
+    present = np.zeros((len(labels), n_classes + 1), dtype=bool)  # NO_LABEL, -1, has the last place
     for listed in (labels, *(each.listed for each in sets)):
         present[np.arange(len(labels))[:, None], listed] = True
-    present = present[:, :n_classes]
-    rest = smallest_unlisted(present)
-    has_rest = np.flatnonzero(rest < n_classes)
-    present[has_rest, rest[has_rest]] = True
-    return list_labels(present)
+    present[np.arange(len(labels)), smallest_unlisted(present[:, :-1])] = True
+    return list_labels(present[:, :-1])

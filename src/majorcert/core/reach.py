@@ -16,15 +16,13 @@ import numpy as np
 import numpy.typing as npt
 
 from majorcert.core.plurality import Ints
-from majorcert.core.records import filled
 from majorcert.core.threat import Bools, ImageSize, Patch
 from majorcert.errors import EvidenceError
 from majorcert.errors.checks import check_everywhere, check_sets, checked_tolerance
+from majorcert.errors.frozen import filled
 
-NO_LABEL = -1
-"""Fills the unused slots of a list of labels."""
-SHORT_CUTS = [("reach", name) for name in ("paper_reach", "margin_certified", "certified_alone")]
-SHORT_CUTS += [("without", "stays_alone")]
+NO_LABEL = -1  # fills the unused slots of a list of labels
+SHORT_CUTS = {"paper_reach": "reach", "margin_certified": "reach", "certified_alone": "reach", "stays_alone": "without"}
 """Methods of evidence that are true of one way to say the sets, and of no other."""
 
 
@@ -89,13 +87,11 @@ class Evidence(ABC):
     provenance: Mapping[str, Any]  # where it comes from, as plain JSON; `images_sha256` names the images
     label: Ints  # (images,) what the defender says of the clean image; it is in reach at every placement
     distance: npt.NDArray[Any] | None = None  # how far every score may move before this can change, if known
-    fragile: Bools | None = None
-    """what may change within the tolerance, and so counts as touched everywhere; only `tolerating` marks any"""
+    fragile: Bools | None = None  # what may change within a tolerance, and so counts as touched everywhere
 
     def __init_subclass__(cls) -> None:
         """What says its own reach or `without` takes over no short cut to another one."""
-
-        for sets, short_cut in SHORT_CUTS:
+        for short_cut, sets in SHORT_CUTS.items():
             nearest = next(vars(each) for each in cls.__mro__ if {sets, short_cut} & vars(each).keys())
             if short_cut not in nearest:
                 setattr(cls, short_cut, getattr(Evidence, short_cut))

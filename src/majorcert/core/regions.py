@@ -13,23 +13,20 @@ import numpy as np
 import numpy.typing as npt
 
 from majorcert.core.plurality import Ints
-from majorcert.core.records import filled
 from majorcert.core.threat import Bools, ImageSize, Patch
 from majorcert.errors import StrategyError
 from majorcert.errors.checks import check_fits, parsed, whole
+from majorcert.errors.frozen import filled
 
 
 @dataclass(frozen=True, eq=False)
 class Touched:
-    """Which ablations a patch touches at each placement, in a grid of *cells*: those of one cell touch the same.
-
-    The cell (i, j) touches the ablation (k, l), a run of rows times a run of columns, iff it touches both runs.
-    """
+    """Which ablations a patch touches at each placement, in a grid of *cells*: those of one cell touch the same."""
 
     rows: Ints  # (placement rows,) the row of cells of each
     columns: Ints  # (placement columns,) the column of cells of each
-    row_runs: Bools  # (cell rows, row starts)
-    column_runs: Bools  # (cell columns, column starts)
+    row_runs: Bools  # (cell rows, row starts): does a patch in this row of cells share a row with the run from here?
+    column_runs: Bools  # (cell columns, column starts): and a column?
 
     def masks(self) -> Bools:
         """(cell rows, cell columns, ablations): does a patch in this cell touch this ablation?"""
@@ -132,9 +129,8 @@ def strategy(spec: str) -> Strategy:
     return {"rows": Rows, "columns": Columns, "blocks": Blocks}[str(kind)](int(size or 0), int(stride or 1))
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=256)  # every chunk of images asks again
 def _touched(strategy: Strategy, patch: Patch, image_size: ImageSize) -> Touched:
-    """Counted once for the same regions and patch: it is asked again for every chunk of images."""
     (n_tops, n_lefts), (rows, columns) = patch.n_placements(image_size), strategy.visible(image_size)
     row_runs, row_cells = _painted(rows, patch.height, n_tops)
     column_runs, column_cells = _painted(columns, patch.width, n_lefts)

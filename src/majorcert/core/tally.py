@@ -1,7 +1,6 @@
 """Votes at every placement: what a patch leaves standing, and so what a voting defender can be made to say.
 
-Arrays in, arrays out. Votes are counted in whole points (of one defender's ballots, one each); all comparisons are
-between integers.
+Arrays in, arrays out. Votes are counted in whole points (of one defender's ballots, one each), and so compared.
 """
 
 from dataclasses import dataclass
@@ -19,14 +18,13 @@ Bound = Literal["exact", "paper"]
 
 def count_votes(labels: Ints, n_classes: int) -> Ints:
     """(images, classes) the votes for each label in (images, ablations, votes) ballots; NO_LABEL is no vote."""
-    counts = np.zeros((len(labels), n_classes), dtype=np.int64)
+    counts, n_places = np.zeros((len(labels), n_classes), dtype=np.int64), n_classes + 1
     step = max(1, 2**20 // max(1, labels[:1].size))
     for start in range(0, len(labels), step):
-        some = labels[start : start + step].reshape(len(labels[start : start + step]), -1)
-        # One place more than there are labels for each image: NO_LABEL, -1, is counted in the first.
-        place = some + (np.arange(len(some)) * (n_classes + 1) + 1)[:, None]
-        part = np.bincount(place.ravel(), minlength=len(some) * (n_classes + 1))
-        counts[start : start + step] = part.reshape(-1, n_classes + 1)[:, 1:]
+        some = labels[start : start + step]
+        place = some + (np.arange(len(some)) * n_places + 1)[:, None, None]  # NO_LABEL, -1, is counted in the first
+        found = np.bincount(place.ravel(), minlength=len(some) * n_places)
+        counts[start : start + step] = found.reshape(-1, n_places)[:, 1:]
     return counts
 
 

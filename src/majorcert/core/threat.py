@@ -6,13 +6,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from majorcert.core.records import filled
 from majorcert.errors import PatchError
 from majorcert.errors.checks import check_fits, sides_of, whole
+from majorcert.errors.frozen import filled
 
 Bools = npt.NDArray[np.bool_]
-ImageSize = tuple[int, int]
-"""(height, width) in pixels."""
+ImageSize = tuple[int, int]  # (height, width) in pixels
 
 
 @dataclass(frozen=True, init=False)

@@ -27,10 +27,8 @@ class Verdict:
 
     predicted: Ints
     certified: Bools
-    by: npt.NDArray[np.str_]
-    """"theorem1", "theorem2", "margin", "local", or another promise, or "" where not certified"""
-    safe: Bools | None
-    """(images, placement rows, placement columns); None for a margin, which does not look at placements"""
+    by: npt.NDArray[np.str_]  # "theorem1", "theorem2", "margin", "local", or another promise, or "" where not certified
+    safe: Bools | None  # (images, placement rows, placement columns); None for a margin, which looks at no placement
     witnesses: tuple[Witness | None, ...]
     images: Ints  # the place of each image in its data set
     patch: Patch

@@ -12,11 +12,11 @@ import numpy as np
 
 from majorcert.core.plurality import Ints, plurality
 from majorcert.core.reach import Evidence, Reach
-from majorcert.core.records import filled, taken
 from majorcert.core.tally import Candidates
 from majorcert.core.threat import Bools, ImageSize, Patch
 from majorcert.defences.scores import Scores
 from majorcert.errors import EvidenceError
+from majorcert.errors.frozen import filled, taken
 
 MOST_POINTS = 2**31 - 1
 """Of a label, so that an int32 holds what they stand for."""

@@ -16,13 +16,13 @@ from majorcert.core.detection import detect
 from majorcert.core.majority import Contest, majorcert
 from majorcert.core.plurality import Ints
 from majorcert.core.reach import Evidence, Reach
-from majorcert.core.records import filled
 from majorcert.core.regions import Touched
 from majorcert.core.tally import Candidates
 from majorcert.core.threat import Bools, Patch
 from majorcert.core.verdict import Verdict
 from majorcert.defences.masking import MaskPairs
 from majorcert.defences.pool import Pool, as_pool, joint_cells
+from majorcert.errors.frozen import filled
 
 CHUNK = 512
 """Images that are looked at together; results do not depend on it."""

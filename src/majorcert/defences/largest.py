@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from majorcert.core.majority import ReachKind, clean_label, majorcert, most_certified_alone
+from majorcert.core.majority import ReachKind, majorcert, most_certified_alone
 from majorcert.core.plurality import Ints
 from majorcert.core.reach import Evidence
 from majorcert.core.threat import Bools, Patch
@@ -19,14 +19,13 @@ def largest_patch(defenders: Sequence[Evidence], *, reach: ReachKind = "exact") 
     is found first, without a look at the placements; Theorem 2 goes as far at least, and seldom much farther.
     """
     check_together(defenders)
-    clean = clean_label(defenders)
 
     def some(images: Ints) -> list[Evidence]:
         return [defender[images] for defender in defenders]
 
-    sides = np.zeros(len(clean), dtype=np.int64)
+    sides = np.zeros(len(defenders[0]), dtype=np.int64)
     limit = min(defenders[0].image_size)
-    firm = _raised(sides, limit, limit, lambda images, patch: most_certified_alone(some(images), patch, clean[images]))
+    firm = _raised(sides, limit, limit, lambda images, patch: most_certified_alone(some(images), patch))
     return _raised(firm, limit, 1, lambda images, patch: majorcert(some(images), patch, reach=reach).certified)
 
 

@@ -14,11 +14,11 @@ import numpy.typing as npt
 
 from majorcert.core.plurality import Ints, plurality
 from majorcert.core.reach import NO_LABEL, Evidence, Reach, list_labels
-from majorcert.core.records import filled, taken
 from majorcert.core.tally import count_votes
 from majorcert.core.threat import Bools, ImageSize, Patch
 from majorcert.errors import BallotsError, EvidenceError, StrategyError
 from majorcert.errors.checks import checked_labels, checked_record, checked_size, parsed, whole
+from majorcert.errors.frozen import filled, taken
 
 CHUNK_ENTRIES = 2**24
 """Entries of tables that are looked at together; results do not depend on it."""

@@ -12,16 +12,16 @@ from typing import Any
 import numpy as np
 
 from majorcert.core.ballots import Ballots
-from majorcert.core.drs import drs
+from majorcert.core.majority import drs
 from majorcert.core.plurality import Ints, plurality
 from majorcert.core.reach import Evidence, Reach
-from majorcert.core.records import filled, taken
 from majorcert.core.regions import Touched
 from majorcert.core.threat import Bools, ImageSize, Patch, as_patch
 from majorcert.core.verdict import Verdict
 from majorcert.defences.scores import Scores
 from majorcert.defences.windows import left_standing, masked_certified, masked_reach, surely_certified
 from majorcert.errors import EvidenceError
+from majorcert.errors.frozen import filled, taken
 
 FINEST_SHARE = 1000
 """A masking threshold is taken as the nearest fraction with a denominator up to this, so that it is exact."""

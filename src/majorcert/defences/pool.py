@@ -15,11 +15,11 @@ import numpy as np
 from majorcert.core.ballots import Ballots
 from majorcert.core.plurality import Ints, plurality
 from majorcert.core.reach import Evidence, Reach
-from majorcert.core.records import filled, taken
 from majorcert.core.tally import Candidates, kept_votes, rewritable
 from majorcert.core.threat import Bools, ImageSize, Patch
 from majorcert.errors import EvidenceError
 from majorcert.errors.checks import check_together
+from majorcert.errors.frozen import filled, taken
 
 LARGEST_WEIGHT = 2**31 - 1
 

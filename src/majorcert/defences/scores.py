@@ -11,12 +11,12 @@ import numpy.typing as npt
 
 from majorcert.core.ballots import Ballots
 from majorcert.core.plurality import Ints
-from majorcert.core.records import filled, taken
 from majorcert.core.regions import Strategy
 from majorcert.core.regions import strategy as read_strategy
 from majorcert.core.threat import ImageSize
 from majorcert.errors import BallotsError
 from majorcert.errors.checks import check_ablations, checked_record, checked_size
+from majorcert.errors.frozen import filled, taken
 
 LARGEST_POINTS = 2**31 - 1
 CHUNK_VOTES = 2**19

@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from majorcert.core.plurality import Ints
-from majorcert.core.records import filled
 from majorcert.core.regions import Strategy, Touched
 from majorcert.core.threat import Bools, ImageSize, Patch
+from majorcert.errors.frozen import filled
 
 
 @dataclass(frozen=True, eq=False, init=False)

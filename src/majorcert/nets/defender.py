@@ -16,11 +16,9 @@ from torch import Tensor
 
 from majorcert.core.ballots import Ballots
 from majorcert.core.detection import detect
-from majorcert.core.drs import DrsBound, drs
-from majorcert.core.majority import ReachKind, clean_label, majorcert
+from majorcert.core.majority import DrsBound, ReachKind, clean_label, drs, majorcert
 from majorcert.core.plurality import Ints, plurality_of_labels
 from majorcert.core.reach import Evidence
-from majorcert.core.records import filled
 from majorcert.core.regions import Strategy
 from majorcert.core.regions import strategy as read_strategy
 from majorcert.core.threat import ImageSize, Patch
@@ -30,6 +28,7 @@ from majorcert.defences.masking import Masks
 from majorcert.defences.pool import Pool
 from majorcert.errors import ModelError
 from majorcert.errors.checks import checked_size
+from majorcert.errors.frozen import filled
 from majorcert.nets.blueprint import Blueprint
 from majorcert.nets.data import Dataset
 from majorcert.nets.ensemble_file import member_folders, member_names, resolved, saved_pooled, write_members

@@ -13,12 +13,12 @@ import torch
 from majorcert.core.detection import detect
 from majorcert.core.majority import majorcert
 from majorcert.core.plurality import Ints
-from majorcert.core.records import filled
 from majorcert.core.threat import ImageSize, Patch
 from majorcert.core.verdict import Verdict
 from majorcert.defences.largest import largest_patch
 from majorcert.defences.masking import MaskPairs, Masks
 from majorcert.errors.checks import checked_size
+from majorcert.errors.frozen import filled
 from majorcert.nets.blueprint import Blueprint
 from majorcert.nets.company import Network
 from majorcert.nets.data import Dataset

@@ -6,10 +6,10 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from majorcert.core.records import filled
 from majorcert.core.regions import Columns
 from majorcert.core.threat import ImageSize
 from majorcert.errors import ModelError
+from majorcert.errors.frozen import filled
 from majorcert.nets.defender import Defender
 from majorcert.nets.ensemble_file import resolved
 from majorcert.nets.voter import Network

@@ -5,8 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from majorcert.core.detection import detect
-from majorcert.core.drs import drs
-from majorcert.core.majority import majorcert
+from majorcert.core.majority import drs, majorcert
 from majorcert.core.plurality import Ints
 from majorcert.core.reach import Evidence
 from majorcert.core.threat import Patch

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from majorcert.core.ballots import Ballots
-from majorcert.core.drs import DrsBound
+from majorcert.core.majority import DrsBound
 from majorcert.core.reach import NO_LABEL, Evidence
 from majorcert.core.threat import Bools, Patch
 from majorcert.defences.masking import MaskPairs

@@ -8,8 +8,7 @@ import numpy.typing as npt
 
 from majorcert.core.ballots import Ballots
 from majorcert.core.detection import detect
-from majorcert.core.drs import drs
-from majorcert.core.majority import majorcert
+from majorcert.core.majority import drs, majorcert
 from majorcert.core.reach import Evidence
 from majorcert.core.threat import Bools, Patch
 from majorcert.core.verdict import Verdict
