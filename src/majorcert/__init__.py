@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from majorcert.files.photo import Resizing, patch_from_photo, patch_on_photo
     from majorcert.nets.defender import Defender, Ensemble
     from majorcert.nets.masking import MaskingDefender
+    from majorcert.nets.protect import protect
     from majorcert.nets.verbs import train, vote
     from majorcert.reports.report import report
 
@@ -51,6 +52,7 @@ LATER = {
     "load_evidence": "majorcert.files.evidence",
     "patch_from_photo": "majorcert.files.photo",
     "patch_on_photo": "majorcert.files.photo",
+    "protect": "majorcert.nets.protect",
     "report": "majorcert.reports.report",
     "train": "majorcert.nets.verbs",
     "verify": "majorcert.audit.verify",
@@ -104,6 +106,7 @@ __all__ = [
     "patch_from_photo",
     "patch_on_photo",
     "patchguard",
+    "protect",
     "report",
     "score",
     "strategy",

@@ -73,6 +73,17 @@ class Masks:
         both = rows[:, None, :, None] & columns[None, :, None, :]
         return both.reshape(*both.shape[:2], -1)
 
+    def cells(self, patch: Patch, image_size: ImageSize) -> tuple[Bools, Ints, Ints]:
+        """(cell rows, cell columns, masks): placements that the same masks cover, in cells; and the cell of each row
+        and column of placements. On large images there are far fewer cells."""
+        covering, places = self.covering(patch, image_size), []
+        for axis in (0, 1):
+            lines = np.moveaxis(covering, axis, 0).reshape(covering.shape[axis], -1)
+            _, first, place = np.unique(np.packbits(lines, axis=1), axis=0, return_index=True, return_inverse=True)
+            covering = covering.take(first, axis=axis)
+            places.append(place.reshape(-1))
+        return covering, places[0], places[1]
+
     def _runs(self, image_size: ImageSize) -> tuple[Bools, Bools]:
         """(masks down, height) and (masks across, width): the rows and the columns that are hidden."""
         self.patch.n_placements(image_size)
@@ -158,18 +169,18 @@ class MaskPairs(Evidence):
 
     def reach(self, patch: Patch) -> Reach:
         """The label alone where a covering mask proves it; every label elsewhere, also where no mask covers."""
-        proved = self._proved(patch)
+        covering, *places = self.masks.cells(patch, self.image_size)
+        proved = self._proved(covering)
         below, members = np.where(proved, 0, self.n_classes), np.ones((len(self), 1, *proved.shape[1:]), dtype=bool)
-        return Reach(self.label[:, None], members, below, np.arange(proved.shape[1]), np.arange(proved.shape[2]))
+        return Reach(self.label[:, None], members, below, *places)
 
     def certified_alone(self, patch: Patch) -> Bools:
         """(images,) does a covering mask prove the label at every placement?"""
-        return np.asarray(self._proved(patch).all(axis=(1, 2)))
+        return np.asarray(self._proved(self.masks.cells(patch, self.image_size)[0]).all(axis=(1, 2)))
 
-    def _proved(self, patch: Patch) -> Bools:
-        """(images, placement rows, placement columns): does some mask that covers the patch there prove the label?"""
+    def _proved(self, covering: Bools) -> Bools:
+        """(images, cell rows, cell columns): does some mask that covers the patch there prove the label?"""
         rows = self.agreed if self.fragile is None else self.agreed & ~self.fragile
-        covering = self.masks.covering(patch, self.image_size)
         flat = covering.reshape(-1, covering.shape[2]).T.astype(np.float32)
         return (rows.astype(np.float32) @ flat > 0).reshape(-1, *covering.shape[:2])
 
@@ -177,14 +188,14 @@ class MaskPairs(Evidence):
         """The label under the first mask that covers the patch; every label where none does or its row is fragile."""
         if slack:
             raise EvidenceError("slack is for one voting defender or pool; a masking defender has none")
-        covering, singles = self.masks.covering(patch, self.image_size), self.singles()
+        (covering, *places), singles = self.masks.cells(patch, self.image_size), self.singles()
         first, unknown = covering.argmax(axis=2), ~np.asarray(covering.any(axis=2))[None]
         if self.fragile is not None:
             unknown = unknown | self.fragile[:, first]
         listed = list_labels(count_votes(singles[:, :, None], self.n_classes) > 0)
         members = (singles[:, None, first.ravel()] == listed[:, :, None]).reshape(*listed.shape, *first.shape)
         below = np.broadcast_to(np.where(unknown, self.n_classes, 0), (len(self), *first.shape))
-        return Reach(listed, members | unknown[:, None], below, np.arange(first.shape[0]), np.arange(first.shape[1]))
+        return Reach(listed, members | unknown[:, None], below, *places)
 
     def stays_alone(self, patch: Patch, slack: int = 0) -> Bools:
         """(images,) does every mask alone leave the label, all placements being covered and nothing fragile?"""

@@ -1,7 +1,7 @@
 """The artifact of a training run: RUN/weights.safetensors and RUN/defender.json, which rebuild a defender exactly."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,8 @@ from majorcert.files.untrusted import read_bytes, read_json, reason, typed
 from majorcert.nets.checkpoint import write_json, write_tensors
 from majorcert.nets.folders import DEFENDER, WEIGHTS, check_format, make_folder
 from majorcert.nets.hiding import Hiding, check_regions, check_view, n_views, read_hiding
-from majorcert.nets.models import CASCADE, ModelConfig, build, check_weights, mirrors_in
+from majorcert.nets.models import CASCADE, ModelConfig, build, check_weights, factories_in, mirrors_in
+from majorcert.nets.own import NORMAL, check_allowed
 from majorcert.nets.rules import VOTES, check_rule
 from majorcert.nets.views import View, in_channels
 
@@ -56,8 +57,8 @@ class Blueprint:
             raise ModelError(
                 f"under masks a view says its top label, and threshold is None there, got {self.threshold}"
             )
-        if self.view != "masked" and self.model.name.startswith(CASCADE):
-            raise ModelError(f"a cascade is for masks, got {self.strategy}")
+        if self.view != "masked" and self.model.name.startswith((CASCADE, NORMAL)):
+            raise ModelError(f"a cascade, and colours of a network's own, are for masks, got {self.strategy}")
         if mirrors_in(self.model) - {f"mirror:{self.view}"}:
             raise ModelError(f"a {self.view} view is mirrored by 'mirror:{self.view}', got {mirrors_in(self.model)}")
         n_views(self.strategy, checked_size(self.image_size))
@@ -96,9 +97,15 @@ class Blueprint:
         except (OSError, ValueError, RecursionError, MajorcertError) as error:
             raise ModelError(f"cannot read {path} as a defender: {reason(error)}") from None
 
-    def network(self, run_dir: Path) -> nn.Module:
-        """The network with its weights, in eval mode on the CPU; the weights must be those it is about."""
+    def network(self, run_dir: Path, allowed: Sequence[str] = ()) -> nn.Module:
+        """The network with its weights, in eval mode on the CPU; the weights must be those it is about.
+
+        Args:
+            allowed: as for `build`.
+        """
         path = run_dir / WEIGHTS
+        for factory in factories_in(self.model):
+            check_allowed(factory, allowed)
         try:
             content = read_bytes(path, MAX_WEIGHTS_BYTES)
         except (OSError, ValueError) as error:
@@ -111,7 +118,7 @@ class Blueprint:
         try:
             weights = load(content)
             check_weights(self.model, weights)
-            network = build(self.model)
+            network = build(self.model, allowed)
             network.load_state_dict(weights)
         except (RuntimeError, KeyError, TypeError, ValueError, OverflowError, SafetensorError, ModelError) as error:
             raise ModelError(

@@ -36,6 +36,7 @@ from majorcert.nets.images import Images, sha256
 from majorcert.nets.masking import MaskingDefender
 from majorcert.nets.member import Member, checked_names
 from majorcert.nets.models import ModelConfig
+from majorcert.nets.own import as_listed
 from majorcert.nets.rules import VOTES, evidence_of
 from majorcert.nets.shards import CHUNK_IMAGES
 from majorcert.nets.views import View
@@ -213,34 +214,28 @@ class Defender(Member):
         vote(self.voter, dataset, path, origin=self.fingerprints(), **options)
 
     @classmethod
-    def load(
-        cls,
-        folder: str | Path,
-        *,
-        device: torch.device | str = "cpu",
-        precision: Precision | None = None,
-        batch_size: int | None = None,
-        compiled: bool = False,
-    ) -> "Defender":
-        """The defender that `save` or `majorcert train` wrote; damaged or foreign files are refused."""
-        blueprint = Blueprint.read(Path(folder))
+    def load(cls, folder: str | Path, *, allow: str | Sequence[str] = (), **how: Any) -> "Defender":
+        """The defender that `save` or `majorcert train` wrote; damaged or foreign files are refused.
+
+        Args:
+            allow: functions of your own, "package.module:function", that may be called to make its network.
+            how: `device`, `precision`, `batch_size` and `compiled`, as for `Defender`.
+        """
+        known = Blueprint.read(Path(folder))
         defender = cls(
-            blueprint.network(Path(folder)),
-            str(blueprint.strategy),
-            blueprint.view,
-            blueprint.threshold,
-            image_size=blueprint.image_size,
-            channels=blueprint.channels,
-            class_names=blueprint.class_names,
-            rule=blueprint.rule,
-            config=blueprint.model,
-            device=device,
-            precision=precision,
-            batch_size=batch_size,
-            compiled=compiled,
+            known.network(Path(folder), as_listed(allow)),
+            str(known.strategy),
+            known.view,
+            known.threshold,
+            image_size=known.image_size,
+            channels=known.channels,
+            class_names=known.class_names,
+            rule=known.rule,
+            config=known.model,
+            **how,
         )
         # With the fingerprint of the file, whatever type the weights are stored in.
-        return filled(defender, blueprint=blueprint)
+        return filled(defender, blueprint=known)
 
 
 @dataclass(frozen=True, init=False, eq=False)

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -103,46 +102,43 @@ class Masker:
         return look.table()
 
     def table_to_certify(self, images: Tensor, progress: Progress | None = None) -> Table:
-        """The same, but an image of which every row is known to be mixed is not looked at any further.
+        """The same, but a pair of masks whose rows are both known to be mixed is not looked at.
 
-        No row of it can become unanimous, so whatever the other pairs would say, its label is the plurality under one
-        mask, and at no placement, of no patch, is it proved.
+        Neither row can become unanimous, whatever the pair would say; so it changes no label, and proves nothing at any
+        placement, of any patch.
         """
-        look = _Look(self, images, progress)
-        mask = torch.arange(self.n_masks)
-        look.at(range(len(images)), mask, mask)
-        shift, n_shifts = 1, 1
-        while shift <= self.n_masks // 2:
-            some = torch.arange(shift, min(shift + n_shifts, self.n_masks // 2 + 1))
-            first, second = torch.cartesian_prod(mask, some).T
-            second = (first + second) % self.n_masks
-            # Half way round, a pair comes twice.
-            once = (2 * ((second - first) % self.n_masks) < self.n_masks) | (first < second)
-            look.at(look.not_lost(), first[once], second[once])
-            shift, n_shifts = shift + n_shifts, 2 * n_shifts
+        look = self._singles(images, progress)
+        self._rounds(look, lambda: ~look.mixed())
         return look.table()
 
     def predict(self, images: Tensor) -> Ints:
-        """(images,) what double masking says: one mask at a time first, then rows that dissent, while they hold.
-
-        A row in which two labels differ decides nothing, so the other pairs of it are not looked at.
-        """
-        look, mask = _Look(self, images, None), torch.arange(self.n_masks)
-        look.at(range(len(images)), mask, mask)
-        singles = look.checked()[:, mask, mask]
+        """(images,) what double masking says: one mask at a time first, then the rows that dissent, and no others."""
+        look = self._singles(images, None)
+        singles = look.checked().diagonal(axis1=1, axis2=2)
         majority = plurality(count_votes(singles[:, :, None], self.scorer.n_classes))
-        standing, shift = singles != majority[:, None], 1
-        while shift < self.n_masks and standing.any():
-            image, row = np.nonzero(standing)
-            second = (row[:, None] + np.arange(shift, min(2 * shift, self.n_masks))) % self.n_masks
-            place = np.broadcast_arrays(image[:, None], row[:, None], second)
-            unseen = look.checked()[*place] == NO_LABEL
-            look.views(*(torch.from_numpy(each[unseen]) for each in place))
-            labels = look.checked()
-            standing &= ((labels == singles[:, :, None]) | (labels == NO_LABEL)).all(axis=2)
-            shift *= 2
+        dissents = torch.from_numpy(singles != majority[:, None]).to(look.labels.device)
+        self._rounds(look, lambda: dissents & ~look.mixed())
         whole = (look.checked() == singles[:, :, None]).all(axis=2)
         return double_masking(singles, whole, self.scorer.n_classes)
+
+    def _singles(self, images: Tensor, progress: Progress | None) -> "_Look":
+        """Tables in which every image was looked at under each mask alone."""
+        look, mask = _Look(self, images, progress), torch.arange(self.n_masks)
+        look.at(range(len(images)), mask, mask)
+        return look
+
+    def _rounds(self, look: "_Look", wanted: Callable[[], Tensor]) -> None:
+        """Look at the (images, masks) rows that are wanted, a few pairs at a time, as long as they are wanted."""
+        done = 0
+        while done < self.n_masks - 1:
+            shift = torch.arange(done + 1, min(2 * done + 2, self.n_masks), device=look.labels.device)
+            which, first = wanted().nonzero().repeat_interleave(len(shift), dim=0).T
+            second = (first + shift.repeat(len(first) // len(shift))) % self.n_masks
+            # A pair that another row has asked for, now or before, is looked at once.
+            asked = torch.zeros_like(look.labels, dtype=torch.bool)
+            asked[which, torch.minimum(first, second), torch.maximum(first, second)] = True
+            look.views(*(asked & (look.labels == NO_LABEL)).nonzero().T)
+            done += len(shift)
 
 
 class _Look:
@@ -199,11 +195,10 @@ class _Look:
         self.health = Health(*(old & new for old, new in zip(self.health, health, strict=True)))
         return torch.cat(found)
 
-    def not_lost(self) -> Tensor:
-        """The images with a row in which no two labels are known to differ; waits for the device."""
+    def mixed(self) -> Tensor:
+        """(images, masks) the rows in which two labels are known to differ."""
         single = self.labels.diagonal(dim1=1, dim2=2)[:, :, None]
-        mixed = ((self.labels != single) & (self.labels != NO_LABEL)).any(dim=2)
-        return (~mixed.all(dim=1)).nonzero()[:, 0].cpu()
+        return ((self.labels != single) & (self.labels != NO_LABEL)).any(dim=2)
 
     def checked(self) -> Ints:
         """The labels so far, once they are known to come from numbers, and of each view alone."""

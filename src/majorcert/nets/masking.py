@@ -26,8 +26,8 @@ from majorcert.nets.images import Images, sha256
 from majorcert.nets.masker import Masker
 from majorcert.nets.member import Member, checked_names
 from majorcert.nets.models import ModelConfig
+from majorcert.nets.own import as_listed
 from majorcert.nets.pairs_vote import vote_pairs
-from majorcert.nets.scorer import Precision
 from majorcert.nets.shards import fetched, fitting_chunk
 
 
@@ -146,28 +146,22 @@ class MaskingDefender(Member):
         return filled(copy(self), masker=Masker.of(self.model, self.strategy, config=config, **about, **self.how))
 
     @classmethod
-    def load(
-        cls,
-        folder: str | Path,
-        *,
-        device: torch.device | str = "cpu",
-        precision: Precision | None = None,
-        batch_size: int | None = None,
-        compiled: bool = False,
-    ) -> "MaskingDefender":
-        """The defender that `save` or `majorcert train` wrote; damaged or foreign files are refused."""
+    def load(cls, folder: str | Path, *, allow: str | Sequence[str] = (), **how: Any) -> "MaskingDefender":
+        """The defender that `save` or `majorcert train` wrote; damaged or foreign files are refused.
+
+        Args:
+            allow: functions of your own, "package.module:function", that may be called to make its network.
+            how: `device`, `precision`, `batch_size` and `compiled`, as for `Defender`.
+        """
         known = Blueprint.read(Path(folder))
         defender = cls(
-            known.network(Path(folder)),
+            known.network(Path(folder), as_listed(allow)),
             str(known.strategy),
             image_size=known.image_size,
             channels=known.channels,
             class_names=known.class_names,
             config=known.model,
-            device=device,
-            precision=precision,
-            batch_size=batch_size,
-            compiled=compiled,
+            **how,
         )
         # With the fingerprint of the file, whatever type the weights are stored in.
         return filled(defender, blueprint=known)

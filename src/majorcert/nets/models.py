@@ -1,4 +1,5 @@
-"""The classifiers of views: a ResNet, a small network for tiny images, any timm model, or a mean over such.
+"""The classifiers of views: a ResNet, a small network for tiny images, an EfficientNet-Lite, any timm model, one of
+your own, or a mean over such.
 
 A `ModelConfig` and the weights rebuild a network exactly; there is no other state. Views go in with values as they
 are (0 to 1, coordinates -1 to 1) and logits come out; the first batch normalisation does the scaling.
@@ -7,7 +8,7 @@ are (0 to 1, coordinates -1 to 1) and logits come out; the first batch normalisa
 import importlib
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from itertools import pairwise
 from typing import Any
@@ -18,7 +19,9 @@ from torch.nn import functional as F  # noqa: N812 (the name that every user of 
 
 from majorcert.errors import ModelError
 from majorcert.files.untrusted import reason, typed
+from majorcert.nets.efficientnet import LITE, efficientnet
 from majorcert.nets.local import LOCAL, local
+from majorcert.nets.own import FACTORY, NORMAL, Normal, colours_of, made
 from majorcert.nets.resnet import Stride, resnet
 from majorcert.nets.views import VIEWS, View
 
@@ -28,13 +31,15 @@ MAX_PASSES = 1000
 PLAIN_NAME = re.compile(r"[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*")
 """Of an architecture; by others, such as "local-dir:/path" and "hf-hub:who/what", timm reads files or the network."""
 CASCADE = "cascade:"
+EFFICIENTNETS = {f"efficientnet-{name}": name for name in LITE}
 MIRRORS = tuple(f"mirror:{view}" for view in (*VIEWS, "masked"))
 
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """What kind of network: name "resnet", "small", "local:<field>", "timm:<name>", or of `members` "average",
-    "mirror:<view>" or "cascade:<probability>"."""
+    """What kind of network: name "resnet", "small", "local:<field>", "efficientnet-lite0", "timm:<name>",
+    "factory:<module>:<function>", or of `members` "average", "mirror:<view>", "cascade:<probability>" or
+    "normal:<mean>/<spread>"."""
 
     name: str
     in_channels: int
@@ -84,8 +89,12 @@ def check(config: ModelConfig) -> None:
         raise ModelError(f"a network looks at a view at most {MAX_PASSES} times, got {n_passes(config)}")
 
 
-def build(config: ModelConfig) -> nn.Module:
-    """The network that a configuration describes, with fresh weights from torch's global random state."""
+def build(config: ModelConfig, allowed: Sequence[str] = ()) -> nn.Module:
+    """The network that a configuration describes, with fresh weights from torch's global random state.
+
+    Args:
+        allowed: functions outside of this package that may be called to make it, "package.module:function".
+    """
     check(config)
     if config.name == "resnet":
         return resnet(
@@ -110,16 +119,26 @@ def build(config: ModelConfig) -> nn.Module:
     if config.name == "small":
         return small(config.in_channels, config.n_classes, config.width)
     if config.name == "average":
-        return Average([build(member) for member in _checked_members(config)])
+        return Average([build(member, allowed) for member in _checked_members(config)])
     if config.name in MIRRORS:
         (member,) = _checked_members(config)
-        return Mirror(build(member), crop=config.name == "mirror:crop")
+        return Mirror(build(member, allowed), crop=config.name == "mirror:crop")
     if config.name.startswith(CASCADE):
         (member,) = _checked_members(config)
-        return Cascade(build(member), _sure(config.name))
+        return Cascade(build(member, allowed), _sure(config.name))
+    if config.name.startswith(NORMAL):
+        (member,) = _checked_members(config)
+        return Normal(build(member, allowed), *colours_of(config.name))
+    if config.name in EFFICIENTNETS:
+        return efficientnet(EFFICIENTNETS[config.name], config.in_channels, config.n_classes, config.dropout)
     if config.name.startswith("timm:"):
         return _timm(config)
-    raise ModelError(f"there is no model {config.name!r}; use 'resnet', 'small' or 'timm:<name>'")
+    if config.name.startswith(FACTORY):
+        return made(config.name, allowed)
+    raise ModelError(
+        f"there is no model {config.name!r}; use 'resnet', 'small', 'efficientnet-lite0', 'timm:<name>' or "
+        "'factory:<module>:<function>'"
+    )
 
 
 def n_passes(config: ModelConfig) -> int:
@@ -127,7 +146,9 @@ def n_passes(config: ModelConfig) -> int:
     inner = sum(n_passes(member) for member in config.members)
     if config.name.startswith(CASCADE):
         return inner + 1
-    return inner if config.name == "average" else 2 * inner if config.name in MIRRORS else 1
+    if config.name == "average" or config.name.startswith(NORMAL):
+        return inner
+    return 2 * inner if config.name in MIRRORS else 1
 
 
 def mirrors_in(config: ModelConfig) -> set[str]:
@@ -135,8 +156,16 @@ def mirrors_in(config: ModelConfig) -> set[str]:
     return {name for member in config.members for name in mirrors_in(member)} | ({config.name} & set(MIRRORS))
 
 
+def factories_in(config: ModelConfig) -> set[str]:
+    """The names of networks in a configuration that are not of this package, of whose parts nothing is known."""
+    own = {config.name} if config.name.startswith(FACTORY) else set()
+    return own.union(*(factories_in(member) for member in config.members))
+
+
 def n_weights(config: ModelConfig) -> int:
-    """How many numbers the network learns; it is built without memory for them."""
+    """How many numbers the network learns; it is built without memory for them. Of a user's own it is not known."""
+    if factories_in(config):
+        return 0
     try:
         with torch.device("meta"):
             return sum(weight.numel() for weight in build(config).parameters())

@@ -29,7 +29,7 @@ from majorcert.nets.company import (
 )
 from majorcert.nets.device import usable_device
 from majorcert.nets.folded import folded
-from majorcert.nets.models import ModelConfig
+from majorcert.nets.models import ModelConfig, factories_in
 
 Precision = Literal["float32", "bfloat16", "float16"]
 PRECISIONS: dict[str, torch.dtype] = {name: getattr(torch, name) for name in get_args(Precision)}
@@ -37,6 +37,8 @@ TILE_PIXELS = 2**22
 """About how many pixels the views of one tile have on an accelerator."""
 MAP_TILE = 8
 """Views in one pass on a CPU, of which each is scored to a map."""
+LARGE = 2**14
+"""Pixels of a view from which on it does not fit in a cache."""
 BETWEEN = 64
 """Of so many views one is scored again."""
 
@@ -101,7 +103,7 @@ class Scorer:
             batch_size: views in one forward pass on an accelerator. On a CPU it is always the same, so that
                 scores never depend on it.
         """
-        device = usable_device(device)
+        device, config = usable_device(device), None if config and factories_in(config) else config
         if batch_size is not None and batch_size < 1:
             raise ModelError(f"a batch has at least one view, got a batch size of {batch_size}")
         kind: Precision = precision or ("bfloat16" if device.type == "cuda" else "float32")
@@ -116,7 +118,7 @@ class Scorer:
         with settled(device):
             if isinstance(network, nn.Module):
                 network = folded(network) if config else copy.deepcopy(network).eval()
-                network = network.to(device=device, dtype=dtype, memory_format=_layout(device))  # type: ignore[call-overload]
+                network = network.to(device=device, dtype=dtype, memory_format=_layout(device, n_pixels))  # type: ignore[call-overload]
             check_parts(network)
             if compiled:
                 network = torch.compile(network)
@@ -139,7 +141,7 @@ class Scorer:
 
     @property
     def layout(self) -> torch.memory_format:
-        return _layout(self.device)
+        return _layout(self.device, self.shape[1] * self.shape[2])
 
     @cached_property
     def _odd(self) -> Tensor:
@@ -196,9 +198,9 @@ class Scorer:
             again = last.views[max(n_views - seats.after.start, 0) :] if last else views[:0]
             n_odd = self.tile - n_views - len(again)
             odd = self._odd[torch.arange(n_odd, device=self.device) % len(self._odd)]
-            views = torch.cat([views, odd.contiguous(memory_format=_layout(self.device)), again])
+            views = torch.cat([views, odd.contiguous(memory_format=self.layout), again])
         kept = views[seats.before].clone()
-        logits = self.network(views.contiguous(memory_format=_layout(self.device)))
+        logits = self.network(views.contiguous(memory_format=self.layout))
         expected = (self.tile, self.n_classes, *self.map_size)
         if not isinstance(logits, Tensor) or tuple(logits.shape) != expected:
             got = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
@@ -238,7 +240,7 @@ def cpu_tile(n_pixels: int, n_views: int) -> int:
     Of small views 64, but 32 where that leaves less to fill up when there is one image alone.
     """
     if n_pixels >= 512:
-        return 32 if n_pixels < 2**14 else 8
+        return 32 if n_pixels < LARGE else 8
     return min((64, 32), key=lambda tile: -n_views % tile)
 
 
@@ -249,6 +251,6 @@ def gpu_tiles(n_pixels: int) -> list[int]:
     return [tile + tile // BETWEEN for tile in halved]
 
 
-def _layout(device: torch.device) -> torch.memory_format:
-    """The order of a tensor in memory that convolutions are fastest in."""
-    return torch.channels_last if device.type == "cuda" else torch.contiguous_format
+def _layout(device: torch.device, n_pixels: int) -> torch.memory_format:
+    """The order of a tensor in memory that convolutions are fastest in: on a CPU another one for large views."""
+    return torch.channels_last if device.type == "cuda" or n_pixels >= LARGE else torch.contiguous_format

@@ -14,7 +14,7 @@ from majorcert.core.ballots import Ballots
 from majorcert.core.majority import majorcert
 from majorcert.core.plurality import Ints
 from majorcert.core.reach import Evidence
-from majorcert.core.threat import ImageSize, Patch
+from majorcert.core.threat import ImageSize, Patch, as_patch
 from majorcert.core.verdict import Verdict
 from majorcert.defences.patchguard import MaskedScores
 from majorcert.defences.pool import Pool
@@ -29,6 +29,10 @@ from majorcert.reports.study import CaseStudy, Recipe
 
 SIDES = (2, 5)
 """The patches of the paper's table."""
+SHARES = ("1%", "2%", "3%")
+"""Those of photographs, as the literature has them on ImageNet."""
+PHOTOGRAPH = 64
+"""The least side of an image for which these are."""
 LARGEST_SIDE = 16
 """Certified accuracy is told for every side up to this that fits in the image."""
 
@@ -176,7 +180,9 @@ def _pool_and_detection(defenders: Sequence[Evidence], patches: Sequence[Patch])
 def patches_up_to(bound: Patch | None, image_size: ImageSize) -> list[Patch]:
     """The patches of the table that fit in the image and in the bound, if there is one; single pixels if none does."""
     largest = bound or Patch(*image_size)
-    return [Patch(side) for side in SIDES if side <= min(largest.height, largest.width)] or [Patch(1)]
+    sizes: tuple[Any, ...] = SHARES if min(image_size) >= PHOTOGRAPH else SIDES
+    patches = [as_patch(size, image_size) for size in sizes]
+    return [each for each in patches if each.height <= min(largest.height, largest.width)] or [Patch(1)]
 
 
 def _largest_sides(
