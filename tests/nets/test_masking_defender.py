@@ -9,9 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from torch.nn import functional as F  # noqa: N812 (the name that every user of torch knows)
+from typer.testing import CliRunner
 
 import majorcert as mc
+from majorcert.commands.app import app
 from majorcert.core.reach import NO_LABEL
 from majorcert.errors import EvidenceError, ModelError, StoreError
 from majorcert.files.evidence import load_evidence
@@ -22,6 +25,7 @@ from majorcert.nets.averaging import averaged
 from majorcert.nets.boxes import FADING, N_NUMBERS, Boxes, Memory, middles_of, under
 from majorcert.nets.data import Dataset
 from majorcert.nets.defender import Ensemble, load_defender
+from majorcert.nets.ensemble_file import BOUNDED, write_members
 from majorcert.nets.learner import Learner
 from majorcert.nets.masked import MaskCutter, centred, outside
 from majorcert.nets.models import ModelConfig, build
@@ -199,6 +203,56 @@ def test_a_masking_defender_joins_an_ensemble_of_voters(network: torch.nn.Module
     assert again.predict(images).tolist() == together.predict(images).tolist()
     with pytest.raises(ModelError, match="defenders that vote, got masks:2/2, columns:2"):
         together.ballots(images)
+
+
+def bounded(net: torch.nn.Module, folder: Path) -> Path:
+    """An ensemble of voters with a masking defender that takes their place where no patch is larger than 2x2."""
+    Ensemble([voting(), voting(1)]).save(folder)
+    defender(net).save(folder / BOUNDED)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("bound", "strategies"),
+    [
+        (None, ["columns:2", "columns:2"]),
+        (2, ["masks:2/2"]),
+        ((1, 2), ["masks:2/2"]),
+        ("3x1", ["columns:2", "columns:2"]),
+        ((1, 3), ["columns:2", "columns:2"]),
+    ],
+)
+def test_where_a_bound_is_known_masks_take_the_place_of_voters(
+    bound: Any, strategies: list[str], network: torch.nn.Module, tmp_path: Path
+) -> None:
+    place = bounded(network, tmp_path / "all")
+    assert [str(each.strategy) for each in Ensemble.load(place, bound=bound).defenders] == strategies
+    voting().save(place / BOUNDED / "x")
+    defender(network).save(place / BOUNDED / "y")
+    write_members(place / BOUNDED, ["x", "y"])
+    mixed = Ensemble.load(place, bound=bound).defenders
+    assert len(mixed) == 2, "voters that know no bound do not make a bounded ensemble"
+
+
+@pytest.mark.parametrize(
+    ("patches", "strategies"),
+    [
+        ([], {"columns:2"}),
+        (["2"], {"masks:2/2"}),
+        (["1", "2x1"], {"masks:2/2"}),
+        (["2x1", "1x3"], {"columns:2"}),
+        (["3%"], {"columns:2"}),
+    ],
+)
+def test_predict_takes_patches_of_the_networks_image_for_a_bound(
+    patches: list[str], strategies: set[str], network: torch.nn.Module, tmp_path: Path
+) -> None:
+    place = bounded(network, tmp_path / "all")
+    Image.fromarray((drawn(1, 0)[0][0, 0] * 255).byte().numpy()).resize((12, 12)).save(tmp_path / "photo.png")
+    asked = [word for patch in patches for word in ("--patch", patch)]
+    done = CliRunner().invoke(app, ["predict", str(tmp_path / "photo.png"), "--ensemble", str(place), "--json", *asked])
+    assert done.exit_code == 0, done.output
+    assert {name.split(":", 1)[1] for name in json.loads(done.stdout)[0]["defenders"]} == strategies
 
 
 def test_a_saved_defender_is_the_same_and_of_its_own_kind(network: torch.nn.Module, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import typer
 
 from majorcert.commands.options import Device, Json, SkipBad
 from majorcert.commands.terminal import bar, remark, say_json, say_table
-from majorcert.reports.predictions import about, cells, header, predictions, read_sizes, sentence
+from majorcert.reports.predictions import about, cells, header, known_bound, predictions, read_sizes, sentence
 
 
 def predict(
@@ -37,7 +37,8 @@ def predict(
 
     Example: majorcert predict cat.jpg --ensemble runs --patch 2% --patch 75x100px
 
-    Without --ensemble it is the one for CIFAR-10's ten classes that comes with majorcert.
+    Without --ensemble it is the one for CIFAR-10's ten classes that comes with majorcert. A --patch in pixels of the
+    networks' image is a bound as well: where an ensemble has defenders that must know one, they predict.
     """
     import torch
 
@@ -45,14 +46,15 @@ def predict(
     from majorcert.nets.resizing import resizing_of
     from majorcert.nets.sources.photo import photo_files, read_photos
 
-    loaded = [Ensemble.load(each, device=device, precision=precision) for each in ensemble or ["cifar10"]]
+    how: dict[str, Any] = {"bound": known_bound(patch or []), "device": device, "precision": precision}
+    loaded = [Ensemble.load(each, **how) for each in ensemble or ["cifar10"]]
     together = Ensemble([defender for each in loaded for defender in each.defenders])
     asked = patch or (["5"] if max(together.image_size) <= 32 else ["2%"])
     read_sizes(asked, together.image_size)
     resizing, files, found = resizing_of(together.defenders), photo_files(image), list[dict[str, Any]]()
-    how: dict[str, Any] = {"skip_bad": skip_bad, "told": remark}
+    reading: dict[str, Any] = {"skip_bad": skip_bad, "told": remark}
     with bar("predicting") as shown:
-        for photos in read_photos(files, together.image_size, together.channels, resizing, **how):
+        for photos in read_photos(files, together.image_size, together.channels, resizing, **reading):
             evidence = together.evidence(torch.from_numpy(np.stack([photo.pixels for photo in photos])))
             sizes = [(photo.path, photo.size) for photo in photos]
             found += predictions(evidence, sizes, asked, resizing, together.class_names)

@@ -21,7 +21,7 @@ from majorcert.core.plurality import Ints, plurality_of_labels
 from majorcert.core.reach import Evidence
 from majorcert.core.regions import Strategy
 from majorcert.core.regions import strategy as read_strategy
-from majorcert.core.threat import ImageSize, Patch
+from majorcert.core.threat import ImageSize, Patch, as_patch
 from majorcert.core.verdict import Verdict
 from majorcert.defences.largest import largest_patch
 from majorcert.defences.masking import Masks
@@ -31,7 +31,7 @@ from majorcert.errors.checks import checked_size
 from majorcert.errors.frozen import filled
 from majorcert.nets.blueprint import Blueprint
 from majorcert.nets.data import Dataset
-from majorcert.nets.ensemble_file import member_folders, member_names, resolved, saved_pooled, write_members
+from majorcert.nets.ensemble_file import member_folders, member_names, resolved, saved_pooled, suited_to, write_members
 from majorcert.nets.images import Images, sha256
 from majorcert.nets.masking import MaskingDefender
 from majorcert.nets.member import Member, checked_names
@@ -332,13 +332,24 @@ class Ensemble:
         write_members(Path(folder), names, pooled=self.pooled)
 
     @classmethod
-    def load(cls, folder: str | Path, *, pooled: bool | None = None, **options: Any) -> "Ensemble":
+    def load(
+        cls,
+        folder: str | Path,
+        *,
+        pooled: bool | None = None,
+        bound: Patch | int | tuple[int, int] | str | None = None,
+        **options: Any,
+    ) -> "Ensemble":
         """The ensemble in a folder, or the bundled one of that name; options are those of `Defender.load`.
 
         Args:
             pooled: whether votes are added up; by default as it was saved.
+            bound: no patch is larger than this. Where the folder has defenders that know such a bound, as masking
+                ones must, they take the place of the others.
         """
         place = resolved(folder)
+        if bound is not None:
+            place = suited_to(place, as_patch(bound))
         members = [load_defender(member, **options) for member in member_folders(place)]
         return cls(members, pooled=saved_pooled(place) if pooled is None else pooled)
 

@@ -5,14 +5,19 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
+from majorcert.core.threat import Patch
+from majorcert.defences.masking import Masks
 from majorcert.errors import ModelError
 from majorcert.files.names import file_names
 from majorcert.files.untrusted import read_json, reason, typed
+from majorcert.nets.blueprint import Blueprint
 from majorcert.nets.checkpoint import write_json
 from majorcert.nets.folders import DEFENDER, ENSEMBLE, check_format
 from majorcert.nets.hiding import Hiding
 
 FORMAT = "majorcert-ensemble"
+BOUNDED = "bounded"
+"""The sub-folder of an ensemble with defenders that take its place where a bound on the patch is known."""
 MAX_MEMBERS = 1000
 
 
@@ -37,6 +42,16 @@ def member_folders(folder: Path) -> list[Path]:
     """The folders of the members of an ensemble; a folder that holds one defender is an ensemble of one."""
     found = _members(folder)
     return [folder] if found is None else [folder / name for name in found.members]
+
+
+def suited_to(folder: Path, bound: Patch) -> Path:
+    """Where the defenders are that know this bound on the patch: in the sub-folder `bounded`, if its masks cover it."""
+    if not (folder / BOUNDED).is_dir():
+        return folder
+    masks = [Blueprint.read(member).strategy for member in member_folders(folder / BOUNDED)]
+    largest = [each.patch for each in masks if isinstance(each, Masks)]
+    covered = all(each.height >= bound.height and each.width >= bound.width for each in largest)
+    return folder / BOUNDED if covered and len(largest) == len(masks) else folder
 
 
 def saved_pooled(folder: Path) -> bool:

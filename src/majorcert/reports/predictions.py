@@ -8,7 +8,7 @@ import numpy as np
 
 from majorcert.core.majority import clean_label, majorcert
 from majorcert.core.reach import Evidence
-from majorcert.core.threat import Bools, ImageSize, Patch
+from majorcert.core.threat import Bools, ImageSize, Patch, as_patch
 from majorcert.defences.largest import largest_patch
 from majorcert.files.photo import Photos, Resizing, is_of_photo, read_patches
 
@@ -80,6 +80,14 @@ def header(asked: Sequence[str], image_size: ImageSize) -> list[str]:
 def read_sizes(asked: Sequence[str], image_size: ImageSize) -> list[Patch]:
     """The patches of those that need no photo; any of the others."""
     return [Patch(1) if is_of_photo(each) else read_patches([each], image_size, None)[0] for each in asked]
+
+
+def known_bound(asked: Sequence[str]) -> Patch | None:
+    """The smallest patch that contains all that are asked for, if no photo must be seen to know them."""
+    if not asked or any(is_of_photo(each) for each in asked):
+        return None
+    patches = [as_patch(each) for each in asked]
+    return Patch(max(each.height for each in patches), max(each.width for each in patches))
 
 
 def cells(row: dict[str, Any]) -> list[str]:
