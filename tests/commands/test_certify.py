@@ -97,6 +97,30 @@ def test_pool_and_detection(stores: list[Path]) -> None:
     assert "a pool adds up votes" in asked("certify", *stores, "--patch", "1", "--method", "pool").stderr
 
 
+def test_a_promise_of_the_label_that_each_method_makes(stores: list[Path], tmp_path: Path) -> None:
+    """The old spelling, --method detection, is the promise of the majority."""
+    promised = ("--patch", "1", "--promise", "detection")
+    (old,) = done("certify", *stores, "--patch", "1", "--method", "detection")
+    assert done("certify", *stores, *promised) == [old]
+    assert done("certify", *stores, *promised, "--method", "detection") == [old]
+    votes = [mc.Ballots.load(store) for store in stores[:2]]
+    out = tmp_path / "pool.jsonl"
+    how = ("--method", "pool", "--slack", "3", "-o", out)
+    (pool,) = done("certify", *stores[:2], *promised, *how)
+    expected = mc.detect([mc.Pool(votes)], 1, slack=3)
+    assert (pool["promise"], pool["slack"]) == ("detection", 3)
+    assert (pool["n_certified"], pool["n_alerts"]) == (expected.certified.sum(), expected.alert.sum())
+    assert 0 < pool["n_certified"] < N
+    assert done("verify", out, "--sample", "all", "--evidence", *stores[:2])["equal"]
+    each = done("certify", *stores, *promised, "--method", "drs-local")
+    alone = [mc.detect([load_evidence(store)], 1).certified.sum() for store in stores]
+    assert [line["n_certified"] for line in each] == alone
+    refused = asked("certify", *stores[:2], *promised, "--method", "drs-margin")
+    assert refused.exit_code == 2
+    assert "detection is promised of majorcert-exact, pool or drs-local, not of drs-margin" in refused.stderr
+    assert "slack is for one voting defender" in asked("certify", *stores, *promised, "--slack", "1").stderr
+
+
 @pytest.mark.parametrize("method", ["majorcert-exact", "pg-drs", "pool", "detection", "drs-local"])
 def test_what_is_saved_is_verified_from_the_same_stores(method: str, stores: list[Path], tmp_path: Path) -> None:
     used = {"majorcert-exact": stores, "pool": stores[:2], "detection": stores}.get(method, stores[:1])

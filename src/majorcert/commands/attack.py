@@ -5,7 +5,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from majorcert.commands.options import INTERRUPTED, PATCH, DataDir, Device, Json, SkipBad, SplitSeed
+from majorcert.commands.options import (
+    INTERRUPTED,
+    PATCH,
+    DataDir,
+    Device,
+    Json,
+    Pooled,
+    Promise,
+    Promised,
+    SkipBad,
+    SplitSeed,
+)
 from majorcert.commands.terminal import bar, complain, remark, say_json, say_table
 from majorcert.files.photo import read_patches
 
@@ -18,6 +29,8 @@ def attack(
     data: Annotated[str, typer.Argument(help="'digits', 'cifar10', an image folder root/class/*.png, or a .npz file.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the rows, the summary and the painted images.")],
     patch: Annotated[str, typer.Option(help=PATCH)] = "5",
+    promise: Promised = Promise.RECOVERY,
+    pool: Pooled = False,
     undefended: Annotated[
         str | None, typer.Option(help="Attack this run too: a network trained with one view of everything.")
     ] = None,
@@ -44,6 +57,8 @@ def attack(
 ) -> None:
     """Attack every image that is classified correctly, certified ones too; exit code 1 if a certified label changes.
 
+    Under --promise detection an attack succeeds only if the label changes and no alert is raised.
+
     Example: majorcert attack runs digits --patch 2 --limit 100 --out attacked
 
     Killed and started again with the same settings, it continues.
@@ -57,9 +72,10 @@ def attack(
     from majorcert.nets.verbs import tell_reading
 
     where: dict[str, Any] = {"device": device, "precision": "float32"}
-    defended = Ensemble.load(ensemble, **where)
+    defended = Ensemble.load(ensemble, pooled=pool or None, **where)
     how: dict[str, Any] = {
         "undefended": None if undefended is None else load_undefended(undefended, **where),
+        "promise": promise.value,
         "effort": Effort(restarts, steps, placements, probed, cheap, seed),
         "precision": precision,
         "batch_size": batch_size,
@@ -100,3 +116,8 @@ def _say(summary: dict[str, Any]) -> None:
         if isinstance(told, dict)
     ]
     say_table(["classifier", "images", "clean %", "under attack %", "certified %"], lines)
+    if "n_alerts" in (told := summary["defended"]):
+        remark(
+            f"images whose label changed: {told['n_changed']}, with an alert raised: {told['n_alerts']}, "
+            f"changed without an alert: {told['n_flipped']}"
+        )

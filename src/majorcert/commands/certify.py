@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from majorcert.commands.inputs import defenders_of, patches_of
-from majorcert.commands.options import Json, Patches, Stores, Truth
+from majorcert.commands.options import Json, Patches, Promise, Promised, Stores, Truth
 from majorcert.commands.terminal import remark, say_json, say_table
 from majorcert.core.threat import as_patch
 from majorcert.errors import StoreError
@@ -24,6 +24,7 @@ def certify(
     evidence: Stores,
     patch: Patches,
     method: Annotated[list[Method] | None, typer.Option(help="By default majorcert-exact; repeatable.")] = None,
+    promise: Promised = Promise.RECOVERY,
     top: Annotated[
         list[int] | None, typer.Option(min=1, help="That the label stays among so many, by all votes; repeatable.")
     ] = None,
@@ -52,7 +53,7 @@ def certify(
     (no patch changes the label without an alert), unwavering (none changes it or raises an alert). For each defender
     alone: drs-margin, drs-local, pg-drs (PatchGuard).
 
-    Example: majorcert certify runs/*/digits-test.zarr --patch 1 --patch 2x3 -o verdicts
+    Example: majorcert certify runs/*/digits-test.zarr --patch 1 --patch 2x3 --promise detection -o verdicts
     """
     check_output(out, VERDICT)
     defenders = defenders_of(evidence)
@@ -67,7 +68,7 @@ def certify(
             masking = [load_masked(store, each, guarded, mask_threshold) for store in evidence if chosen == "pg-drs"]
             if fragile is not None:
                 masking = [defender.tolerating(fragile) for defender in masking]
-            results += judged(chosen, masking or defenders, each, slack)
+            results += judged(chosen, masking or defenders, each, slack, promise)
     if out is not None:
         _save(results, out)
     lines = [counted(who, verdict, labels) for who, verdict in results]

@@ -1,5 +1,6 @@
 """Options that several verbs share."""
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +13,20 @@ PATCH = (
     "'5' or '2x7' (HEIGHTxWIDTH) in pixels of the image that the networks see; of the photos '2%' or '75x100px', "
     "converted to all that it can change there."
 )
+
+
+class Promise(StrEnum):
+    """What is proved of certified images."""
+
+    RECOVERY = "recovery"
+    DETECTION = "detection"
+
+
+Promised = Annotated[
+    Promise,
+    typer.Option("--promise", help="'recovery': no patch changes the label; 'detection': not without an alert."),
+]
+Pooled = Annotated[bool, typer.Option("--pool", help="Add up the votes of all members before the label is taken.")]
 Fit = Annotated[str, typer.Option(help="'squash' photos to the size, 'crop' their middle, or 'pad' them with grey.")]
 DataDir = Annotated[Path, typer.Option(help="Where downloaded data sets are kept.")]
 SplitSeed = Annotated[int, typer.Option(help="Chooses which fifth of the training images is the split 'val'.")]

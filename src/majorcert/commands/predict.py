@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from majorcert.commands.options import Device, Json, SkipBad
+from majorcert.commands.options import Device, Json, Pooled, Promise, Promised, SkipBad
 from majorcert.commands.terminal import bar, remark, say_json, say_table
 from majorcert.reports.predictions import about, cells, header, known_bound, predictions, read_sizes, sentence
 
@@ -25,6 +25,8 @@ def predict(
             "that the networks see; repeatable. By default 2%, and 5 for networks that see at most 32x32.",
         ),
     ] = None,
+    promise: Promised = Promise.RECOVERY,
+    pool: Pooled = False,
     device: Device = "auto",
     precision: Annotated[str | None, typer.Option(help="'float32' or 'bfloat16'; by default bfloat16 on CUDA.")] = None,
     skip_bad: SkipBad = False,
@@ -48,7 +50,8 @@ def predict(
 
     how: dict[str, Any] = {"bound": known_bound(patch or []), "device": device, "precision": precision}
     loaded = [Ensemble.load(each, **how) for each in ensemble or ["cifar10"]]
-    together = Ensemble([defender for each in loaded for defender in each.defenders])
+    pooled = pool or (len(loaded) == 1 and loaded[0].pooled)
+    together = Ensemble([defender for each in loaded for defender in each.defenders], pooled=pooled)
     asked = patch or (["5"] if max(together.image_size) <= 32 else ["2%"])
     read_sizes(asked, together.image_size)
     resizing, files, found = resizing_of(together.defenders), photo_files(image), list[dict[str, Any]]()
@@ -57,12 +60,12 @@ def predict(
         for photos in read_photos(files, together.image_size, together.channels, resizing, **reading):
             evidence = together.evidence(torch.from_numpy(np.stack([photo.pixels for photo in photos])))
             sizes = [(photo.path, photo.size) for photo in photos]
-            found += predictions(evidence, sizes, asked, resizing, together.class_names)
+            found += predictions(evidence, sizes, asked, resizing, together.class_names, promise)
             shown.show(len(found), len(files), f"{len(found):,} of {len(files):,} photos")
     if json:
         say_json(found)
         return
-    remark(about(together.image_size))
-    say_table(header(asked, together.image_size), [cells(row) for row in found])
+    remark(about(together.image_size, promise))
+    say_table(header(asked, together.image_size, promise), [cells(row) for row in found])
     if len(found) == 1:
         remark(sentence(found[0]))

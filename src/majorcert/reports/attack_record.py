@@ -8,6 +8,7 @@ from majorcert.errors import StoreError
 from majorcert.files.untrusted import MAX_JSON_BYTES, parse_json, read_bytes, read_object, reason
 
 CLASSIFIERS = ("undefended", "defended")
+ALERTS = ("n_changed", "n_alerts_clean", "n_alerts", "n_certified_changed", "n_certified_alerted")
 FORMAT = "majorcert-attack"
 """Of the rows of an attack."""
 
@@ -22,6 +23,7 @@ def attack_summary(raw: dict[str, Any], path: Path) -> dict[str, Any]:
     try:
         n, about = _count(raw["n"]), raw["defended"]["about"]
         facts: dict[str, Any] = {"is": "the summary of an attack", "images": n, "patch": str(raw["patch"])}
+        facts["promise"] = str(raw.get("promise", "recovery"))
         facts |= {key: about.get(key) for key in ("dataset", "split", "images_sha256")}
         for name in CLASSIFIERS:
             if name in raw or name == "defended":
@@ -49,7 +51,10 @@ def _classifier(told: dict[str, Any], n: int) -> dict[str, Any]:
         raise ValueError("its counts contradict each other")
     about = told["about"]
     kept = {key: about.get(key) for key in ("strategies", "weights_sha256")}
-    return {**{key: told[key] for key in shares}, **counts, "broken": len(told["broken"]), **kept}
+    alerts = {key: _count(told[key]) for key in ALERTS if key in told}
+    if any(count > attacked for count in alerts.values()) or alerts.get("n_changed", flipped) < flipped:
+        raise ValueError("its counts of alerts contradict each other")
+    return {**{key: told[key] for key in shares}, **counts, **alerts, "broken": len(told["broken"]), **kept}
 
 
 def attack_folder(folder: Path) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from majorcert.core.verdict import Verdict
 from majorcert.defences.joint import joint
 from majorcert.defences.pool import Pool
 from majorcert.defences.top_k import top_k
+from majorcert.errors import EvidenceError
 from majorcert.reports.contents import defender_names
 from majorcert.reports.score import summary
 
@@ -20,14 +21,19 @@ Judged = list[tuple[str, Verdict]]
 """Who was judged, and what came out."""
 
 
-def judged(method: str, defenders: Sequence[Evidence], patch: Patch, slack: int = 0) -> Judged:
+def judged(
+    method: str, defenders: Sequence[Evidence], patch: Patch, slack: int = 0, promise: str = "recovery"
+) -> Judged:
     """One verdict of all the defenders together, or one of each alone, as the method has it.
 
     Args:
         method: one of METHODS, or "top-3" for the first three labels by all votes in one count.
         slack: of detection, as `detect` takes it.
+        promise: "recovery", or another one of the label that the method makes.
     """
     names = defender_names(defenders)
+    if promise in ALERTING and method not in ALERTING:
+        return _promised(promise, method, defenders, patch, slack)
     if method in ALERTING:
         return [(" + ".join(names), ALERTING[method](defenders, patch, slack))]
     if method.startswith("top-"):
@@ -36,6 +42,17 @@ def judged(method: str, defenders: Sequence[Evidence], patch: Patch, slack: int 
     if method in TOGETHER:
         return [(" + ".join(names), TOGETHER[method](defenders, patch))]
     return [(name, ALONE[method](each, patch)) for name, each in zip(names, defenders, strict=True)]
+
+
+def _promised(promise: str, method: str, defenders: Sequence[Evidence], patch: Patch, slack: int) -> Judged:
+    """Another promise than recovery, of the label that a method makes of all together or of each alone."""
+    names = defender_names(defenders)
+    if method == "drs-local":
+        return [(who, ALERTING[promise]([each], patch, slack)) for who, each in zip(names, defenders, strict=True)]
+    if method not in ("majorcert-exact", "pool"):
+        raise EvidenceError(f"{promise} is promised of majorcert-exact, pool or drs-local, not of {method}")
+    together = [_pooled(defenders)] if method == "pool" else defenders
+    return [(" + ".join(names), ALERTING[promise](together, patch, slack))]
 
 
 def counted(who: str, verdict: Verdict, truth: Ints | None) -> dict[str, Any]:

@@ -6,11 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from majorcert.core.detection import detect
 from majorcert.core.majority import clean_label, majorcert
 from majorcert.core.reach import Evidence
 from majorcert.core.threat import Bools, ImageSize, Patch, as_patch
 from majorcert.defences.largest import largest_patch
 from majorcert.files.photo import Photos, Resizing, is_of_photo, read_patches
+from majorcert.reports.contents import defender_names
 
 
 def predictions(
@@ -19,45 +21,54 @@ def predictions(
     asked: Sequence[str],
     resizing: Resizing,
     class_names: Sequence[str],
+    promise: str = "recovery",
 ) -> list[dict[str, Any]]:
     """A row for each photo, as plain JSON.
 
     Args:
         photos: the file of each, and the (height, width) of the upright photo.
         asked: patches, as `read_patches` reads them.
+        promise: under "detection" a row says for each patch whether there is an alert, and knows no largest one.
     """
     image_size = evidence[0].image_size
     each = [Photos(frozenset({size}), resizing) for _, size in photos]
     patches = [read_patches(asked, image_size, photo) for photo in each]
-    proved = [_certified(evidence, [row[k] for row in patches]) for k in range(len(asked))]
-    predicted, largest = clean_label(evidence), largest_patch(evidence)
+    proved = [_judged(evidence, [row[k] for row in patches], promise) for k in range(len(asked))]
+    predicted, names = clean_label(evidence), defender_names(evidence)
+    largest = None if promise == "detection" else largest_patch(evidence)
     rows = []
     for k, (path, size) in enumerate(photos):
         meant = {key(given, patch): patch for given, patch in zip(asked, patches[k], strict=True)}
-        told = {*meant.values(), Patch(max(1, int(largest[k])))}
+        told = {*meant.values(), *([] if largest is None else [Patch(max(1, int(largest[k])))])}
+        alerts = {name: bool(alert[k]) for name, (_, alert) in zip(meant, proved, strict=True)}
         covered = {str(patch): each[k].covered(patch, image_size) for patch in sorted(told, key=str)}
         rows.append(
             {
                 "image": str(path),
                 "label": class_names[predicted[k]],
-                "certified": {name: bool(found[k]) for name, found in zip(meant, proved, strict=True)},
-                "largest": int(largest[k]),
+                "promise": promise,
+                "certified": {name: bool(found[k]) for name, (found, _) in zip(meant, proved, strict=True)},
+                **({"alert": alerts} if largest is None else {"largest": int(largest[k])}),
                 "photo_size": list(size),
                 "photo_pixels": {name: f"{h}x{w}" if h and w else "none" for name, (h, w) in covered.items()},
                 "network_pixels": {name: str(patch) for name, patch in meant.items()},
-                "about": about(image_size),
+                "about": about(image_size, promise),
                 "defenders": {
-                    f"{at}:{one.provenance['strategy']}": class_names[one.label[k]]
-                    for at, one in enumerate(evidence, start=1)
+                    f"{at}:{name}": class_names[one.label[k]]
+                    for at, (name, one) in enumerate(zip(names, evidence, strict=True), start=1)
                 },
             }
         )
     return rows
 
 
-def about(image_size: ImageSize) -> str:
-    """What a certificate is about, in a sentence."""
-    return (
+def about(image_size: ImageSize, promise: str = "recovery") -> str:
+    """What a certificate is about, in a sentence; under detection also what an alert is."""
+    watched = (
+        "an alert says that the label would be another one without what some patch of this size could touch; where "
+        "there is none, no patch up to this size, which must be known beforehand, changes the label without one; "
+    )
+    return (watched if promise == "detection" else "") + (
         f"a patch is on the decoded image after it was resized to {image_size[0]}x{image_size[1]}, in pixels of that "
         "image, or covers so many pixels of the decoded photo; paint that was there before a JPEG was compressed "
         "spreads, and is not covered"
@@ -69,11 +80,13 @@ def key(given: str, patch: Patch) -> str:
     return given.strip() if is_of_photo(given) else str(patch)
 
 
-def header(asked: Sequence[str], image_size: ImageSize) -> list[str]:
+def header(asked: Sequence[str], image_size: ImageSize, promise: str = "recovery") -> list[str]:
     """Of the table that `cells` are lines of."""
     of = f"of {image_size[0]}x{image_size[1]}"
     sizes = [key(given, patch) for given, patch in zip(asked, read_sizes(asked, image_size), strict=True)]
     told = [size if is_of_photo(size) else f"{size} {of}" for size in sizes]
+    if promise == "detection":
+        return ["image", "label", *(f"alert {each}" for each in told)]
     return ["image", "label", *(f"certified {each}" for each in told), f"largest certified {of}"]
 
 
@@ -92,6 +105,8 @@ def known_bound(asked: Sequence[str]) -> Patch | None:
 
 def cells(row: dict[str, Any]) -> list[str]:
     """A line of the table: sizes on the resized image, and beside them on the photo."""
+    if "alert" in row:
+        return [row["image"], row["label"], *("alert" if alert else "none" for alert in row["alert"].values())]
     covers, side = row["photo_pixels"], f"{row['largest']}x{row['largest']}"
     shown = []
     for name, holds in row["certified"].items():
@@ -103,6 +118,8 @@ def cells(row: dict[str, Any]) -> list[str]:
 
 def sentence(row: dict[str, Any]) -> str:
     """What is proved of one photo, in its own pixels."""
+    if "alert" in row:
+        return "; ".join(_watched(name, alert, row["label"]) for name, alert in row["alert"].items())
     height, width = row["photo_size"]
     covered = row["photo_pixels"].get(f"{row['largest']}x{row['largest']}", "none")
     if covered == "none":
@@ -110,10 +127,18 @@ def sentence(row: dict[str, Any]) -> str:
     return f"no sticker up to {covered} pixels of this photo of {height}x{width}, wherever it is, changes the label"
 
 
-def _certified(evidence: Sequence[Evidence], patches: Sequence[Patch]) -> Bools:
-    """(images,) is each image certified against the patch of its own?"""
-    found = np.zeros(len(patches), dtype=bool)
+def _watched(size: str, alert: bool, label: str) -> str:
+    """What an alert, or that there is none, says of one photo."""
+    if alert:
+        return f"alert: without some part of the photo, of the size {size}, the label would not be {label}; look at it"
+    return f"no alert: the label is {label} without any part of the size {size}; no such patch changes it silently"
+
+
+def _judged(evidence: Sequence[Evidence], patches: Sequence[Patch], promise: str) -> tuple[Bools, Bools]:
+    """(images,) is each image certified against the patch of its own, and (images,) is there an alert?"""
+    certified, alert = np.zeros((2, len(patches)), dtype=bool)
     for patch in set(patches):
         images = np.flatnonzero([each == patch for each in patches])
-        found[images] = majorcert([each[images] for each in evidence], patch).certified
-    return found
+        verdict = (detect if promise == "detection" else majorcert)([each[images] for each in evidence], patch)
+        certified[images], alert[images] = verdict.certified, verdict.alert is not None and verdict.alert
+    return certified, alert

@@ -1,0 +1,111 @@
+"""`predict` and `attack` under the promise of detection: what they print is the core's, with its alerts."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from typer.testing import CliRunner
+
+import majorcert as mc
+from majorcert.commands.app import app
+from majorcert.nets.models import ModelConfig, build
+
+torch.set_num_threads(1)
+NAMES, CONFIG = ("red", "green", "blue"), ModelConfig("small", 5, 3, width=4)
+PATCH = ("--patch", "2", "--promise", "detection", "--device", "cpu")
+
+
+def asked(*arguments: Any) -> Any:
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    assert result.exit_code == 0, result.output
+    return result
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two defenders with weights by lot, that are of two minds about pictures by lot."""
+    torch.manual_seed(3)
+    about: dict[str, Any] = {"image_size": (8, 8), "class_names": NAMES, "config": CONFIG}
+    members = [undecided(spec, **about) for spec in ("rows:3", "columns:3")]
+    out = tmp_path_factory.mktemp("promise")
+    mc.Ensemble(members).save(out / "majority")
+    mc.Ensemble(members, pooled=True).save(out / "pooled")
+    for k, image in enumerate(pictures()):
+        Image.fromarray(image).save(out / f"{k}.png")
+    return out
+
+
+def undecided(spec: str, **about: Any) -> mc.Defender:
+    """One whose labels are about as frequent."""
+    network = build(CONFIG)
+    scores = np.log(mc.Defender(network, spec, "crop", None, **about).scores(pictures()))
+    with torch.no_grad():
+        list(network.parameters())[-1] -= 0.98 * torch.from_numpy(scores.mean(axis=(0, 1)))
+    return mc.Defender(network, spec, "crop", None, **about)
+
+
+def pictures() -> Any:
+    return np.random.default_rng(2).integers(256, size=(12, 8, 8, 3), dtype=np.uint8)
+
+
+@pytest.mark.parametrize("rule", ["majority", "pooled"])
+def test_predict_says_alert_where_there_is_one(rule: str, folder: Path) -> None:
+    files = [folder / f"{k}.png" for k in range(12)]
+    how = ("--ensemble", folder / rule, *PATCH)
+    found = json.loads(asked("predict", *files, *how, "--json").stdout)
+    ensemble = mc.Ensemble.load(folder / rule)
+    assert ensemble.pooled == (rule == "pooled")
+    verdict = ensemble.detect(pictures(), 2)
+    assert 0 < verdict.alert.sum() < 12
+    assert [row["alert"]["2x2"] for row in found] == verdict.alert.tolist()
+    assert [row["certified"]["2x2"] for row in found] == verdict.certified.tolist()
+    assert [NAMES.index(row["label"]) for row in found] == verdict.predicted.tolist()
+    assert all(row["promise"] == "detection" and "largest" not in row for row in found)
+    told = asked("predict", *files, *how)
+    header, *lines = (line.split("\t") for line in told.stdout.splitlines())
+    assert header == ["image", "label", "alert 2x2 of 8x8"]
+    assert [line[2] == "alert" for line in lines] == verdict.alert.tolist()
+    assert "the label would be another one without what some patch of this size could touch" in told.stderr
+    for raised in (True, False):
+        one = asked("predict", files[verdict.alert.tolist().index(raised)], *how).stderr
+        assert ("alert: without some part" in one) == raised
+        assert ("no alert: the label is" in one) != raised
+
+
+def test_votes_are_added_up_on_request(folder: Path) -> None:
+    files = [folder / f"{k}.png" for k in range(12)]
+    saved, asked_for = (
+        json.loads(asked("predict", *files, "--ensemble", folder / rule, *more, *PATCH, "--json").stdout)
+        for rule, more in (("pooled", ()), ("majority", ("--pool",)))
+    )
+    assert saved == asked_for
+    assert list(saved[0]["defenders"]) == ["1:pool of rows:3, columns:3"]
+    with pytest.raises(mc.ModelError, match="defenders that vote, got masks:2/2"):
+        mc.Ensemble([mc.MaskingDefender(lambda views: views.mean((2, 3)), "masks:2/2", image_size=(8, 8))], pooled=True)
+
+
+def test_attack_counts_changes_alerts_and_what_is_silent(folder: Path, tmp_path: Path) -> None:
+    data, ensemble = tmp_path / "pictures.npz", mc.Ensemble.load(folder / "pooled")
+    labels = ensemble.predict(pictures())
+    np.savez(data, test_images=pictures(), test_labels=labels, images=pictures(), labels=labels, class_names=NAMES)
+    least = ("--restarts", 2, "--steps", 4, "--placements", 2, "--probed", 3, "--cheap", 4)
+    how = ("attack", folder / "majority", data, "--pool", *PATCH, *least, "-o", tmp_path / "out")
+    summary = json.loads(asked(*how, "--json").stdout)
+    found = summary["defended"]
+    assert (summary["promise"], found["about"]["promise"], found["about"]["pooled"]) == ("detection", "detection", True)
+    assert found["n_certified_attacked"] == ensemble.detect(pictures(), 2).certified.sum()
+    assert found["n_certified_flipped"] == 0
+    told = asked(*how).stderr
+    for name, words in (
+        ("n_changed", "label changed"),
+        ("n_alerts", "alert raised"),
+        ("n_flipped", "without an alert"),
+    ):
+        assert f"{words}: {found[name]}" in told
+    facts = json.loads(asked("info", tmp_path / "out", "--json").stdout)
+    assert facts["promise"] == "detection"
+    assert facts["defended"]["n_alerts"] == found["n_alerts"]
