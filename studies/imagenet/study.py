@@ -25,6 +25,8 @@ from majorcert.reports.study.results import compute, write
 RESIZING = Resizing("crop", "bicubic")
 """The largest middle square, shrunk by the filter that the networks were trained with."""
 PATCHES = ("2%", "1%", "3%")
+SPLIT = 50_000
+"""Validation images of ImageNet in all."""
 
 
 def listed(folder: Path) -> list[tuple[Path, int]]:
@@ -41,36 +43,24 @@ def turns(truth: np.ndarray) -> np.ndarray:
     return turn
 
 
-def drawn(folder: Path, n_each: int | None, side: int) -> tuple[Dataset, np.ndarray]:
-    """So many images of each class by lot, all if None, and the true labels of every image of the folder."""
+def drawn(folder: Path, n_each: int | None, side: int) -> Dataset:
+    """So many images of each class by lot, all if None."""
     files = listed(folder)
     truth = np.array([label for _, label in files])
     numbers = np.flatnonzero(turns(truth) < (n_each or len(files)))
     images = np.stack([read_image(files[number][0], (side, side), 3, RESIZING) for number in numbers])
-    return _dataset(images, truth, numbers), truth
+    return dataset(images, truth[numbers])
 
 
-def packed(path: Path) -> tuple[Dataset, np.ndarray]:
-    """The same images from an .npz file with `images` (N, 3, side, side), their `numbers`, and `truth` of all."""
-    with np.load(path) as held:
-        return _dataset(held["images"], held["truth"], held["numbers"]), held["truth"]
-
-
-def _dataset(images: np.ndarray, truth: np.ndarray, numbers: np.ndarray) -> Dataset:
-    return Dataset(
-        torch.from_numpy(images),
-        torch.from_numpy(truth[numbers]),
-        class_names(),
-        "imagenet",
-        "val",
-        numbers=torch.from_numpy(numbers),
-        split_size=len(truth),
-    )
+def dataset(images: np.ndarray, labels: np.ndarray) -> Dataset:
+    """(N, 3, side, side) images as a part of ImageNet's validation images."""
+    held = torch.from_numpy(images), torch.from_numpy(labels)
+    return Dataset(*held, class_names(), "imagenet", "val", split_size=SPLIT)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", type=Path, help="the folder of images, or an .npz file of them")
+    parser.add_argument("data", type=Path, help="the folder of images, or an .npz file of `images` and `labels`")
     parser.add_argument("--out", type=Path, default=Path("results/imagenet"), help="the case study")
     parser.add_argument("--work", type=Path, default=Path("build/imagenet"), help="where votes are kept until then")
     parser.add_argument("--model", default="imagenet", help="imagenet:lite0, imagenet:lite1 or imagenet:lite2")
@@ -88,12 +78,13 @@ def main() -> None:
         how = {"device": given.device, "precision": "float32", "batch_size": given.batch_size}
         guards[patch] = mc.protect(given.model, patch, masks=given.masks, **how)
     side = next(iter(guards.values())).image_size[0]
-    images, truth = packed(given.data) if given.data.suffix == ".npz" else drawn(given.data, given.each, side)
+    images = drawn(given.data, given.each, side) if given.data.is_dir() else dataset(**np.load(given.data))
     if given.limit is not None:
-        images = images.drawn(given.limit)
-    print(f"{len(images)} of {len(truth)} images, {images.sha256()}", flush=True)
+        some = images.drawn(given.limit)
+        images = dataset(some.images.numpy(), some.labels.numpy())
+    print(f"{len(images)} images, {images.sha256()}", flush=True)
     given.work.mkdir(parents=True, exist_ok=True)
-    np.save(given.work / "truth.npy", truth)
+    np.save(given.work / "truth.npy", images.labels.numpy())
     stores = []
     for patch, guard in guards.items():
         store = given.work / f"{given.model.replace(':', '-')}-{patch.rstrip('%')}.zarr"
@@ -114,7 +105,7 @@ def main() -> None:
             break
         stores.append(store)
     if stores:
-        note = f"as it is, {given.masks}x{given.masks} masks, {len(images)} of {len(truth)} validation images by lot"
+        note = f"the network as it is, {given.masks}x{given.masks} masks"
         recipe = Recipe(given.model.replace(":", "-"), (), note=note, command=COMMAND, alternatives=True)
         for item in pack(stores, given.out, recipe, given.work / "truth.npy"):
             print(f"{item.store}: {item.n_bytes / 1e6:.2f} MB")
