@@ -20,6 +20,7 @@ from hypothesis import given
 import majorcert as mc
 from majorcert.audit import kinds as literally
 from majorcert.audit.ensemble import opinion_of
+from majorcert.defences.joint import Unknown
 
 Rule = Callable[[Any], tuple[int, bool]]
 """The label of an image, and whether there is an alert on it."""
@@ -92,10 +93,14 @@ def test_an_ensemble_wavers_iff_some_attack_changes_its_label_or_raises_an_alert
 
 
 @pytest.mark.parametrize(("weights", "slack"), [([1, 1], 0), ([1, 1], 1), ([2, 1], 0), ([2, 1], 2)])
-def test_a_pool_with_slack(weights: list[int], slack: int) -> None:
+def test_a_pool_with_slack(weights: list[int], slack: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a slack an alert may be impossible although the label can be changed silently; never the other way."""
     case, seen = drawn(("rows:1", "columns:1"), (3, 4), (1, 1), 2, 12), Counter[str]()
     found = mc.joint([mc.Pool(case.ballots(), weights=weights)], 1, slack=slack)
+    with monkeypatch.context() as patched:
+        patched.setattr("majorcert.defences.joint.Voting.at_worst", Unknown.at_worst)
+        in_full = mc.joint([mc.Pool(case.ballots(), weights=weights)], 1, slack=slack)
+    assert in_full.holds.tolist() == found.holds.tolist()
     for i in range(case.n_images):
         literal = case.defenders(i)
         after = {
@@ -192,11 +197,11 @@ def test_unwavering_is_what_the_audit_says(case: Case) -> None:
     assert (found.detection.certified >= found.recovery.certified).all()
 
 
-def test_the_two_cheap_bounds_leave_the_result_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_nobody_looks_nothing_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
     case = drawn(("rows:1", "columns:2", "blocks:2/2"), (5, 6), (2, 2), 3, 30)
     whole = mc.joint(case.ballots(), 2).holds.tolist()
     monkeypatch.setattr("majorcert.defences.joint.CHUNK", 7)
-    monkeypatch.setattr("majorcert.defences.joint.Voting.at_worst", mc.joint.__globals__["Unknown"].at_worst)
+    monkeypatch.setattr("majorcert.defences.joint.Voting.at_worst", Unknown.at_worst)
     assert mc.joint(case.ballots(), 2).holds.tolist() == whole
     assert len(set(whole)) >= 3, whole
 
@@ -214,6 +219,24 @@ def test_of_a_kind_that_is_not_known_anything_is_expected() -> None:
     assert mc.joint([own], 1).holds.tolist() == ["recovery"]
     assert mc.joint([own, sure, sure], 1).holds.tolist() == ["unwavering"]
     assert mc.joint([own, own, sure], 1).holds.tolist() == ["recovery"]
+
+
+def test_the_last_placement_of_the_patch_counts() -> None:
+    """Only there it touches two points more for the label: 4 to 5 without another band, and 4 to 3 from elsewhere."""
+    about: dict[str, Any] = {"image_size": (1, 6), "n_classes": 2}
+    bands = mc.Ballots([[0] * 6], strategy="columns:1", **about)
+    edges = mc.Ballots([[1, 0]], strategy="columns:1/5", **about)
+    assert mc.joint([mc.Pool([bands, edges], weights=[1, 2])], 1).holds.tolist() == ["recovery"]
+    assert mc.joint([mc.Pool([bands, edges], weights=[1, 1])], 1).holds.tolist() == ["unwavering"]
+
+
+def test_what_the_patch_and_the_placement_both_touch_is_nobodys() -> None:
+    """The one row is touched by every patch and left out by every placement: 3 to 3, and 4 if it were given away."""
+    about: dict[str, Any] = {"image_size": (1, 7), "n_classes": 2}
+    row = mc.Ballots([[0]], strategy="rows:1", **about)
+    for bands, holds in (([0, 0, 0, 0, 0, 1, 1], "unwavering"), ([1, 1, 1, 1, 1, 0, 0], "detection")):
+        columns = mc.Ballots([bands], strategy="columns:1", **about)
+        assert mc.joint([mc.Pool([row, columns], weights=[1, 1])], 1).holds.tolist() == [holds]
 
 
 def test_no_images() -> None:
