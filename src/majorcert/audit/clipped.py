@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from majorcert.audit.ensemble import Labels, Sets, beats, winner
+from majorcert.audit.ensemble import Labels, Sets, Testimony, beats, winner
 from majorcert.audit.geometry import Touched
 from majorcert.errors import EvidenceError
 
 
 @dataclass(frozen=True)
-class Clipped:
+class Clipped(Testimony):
     """The points that every ablation gives to every label."""
 
     points: Sequence[Sequence[int]]
