@@ -147,7 +147,9 @@ def check_votes(
     if excess is None:
         excess = min(near, expected) if expected == FLOAT32_MOVES else near
     kind, shown = kind_of(evidence.provenance), pictures.images[evidence.images[rows]]
-    if kind == "mask-pairs":
+    if kind == "bounds":
+        check, n_changed = check_bounds(evidence, rows, network.evidence(shown)), 0
+    elif kind == "mask-pairs":
         check, n_changed = check_pairs(evidence, rows, network.evidence(shown), near, excess)
     elif kind in ("scores", "clipped"):
         check, n_changed = check_points(evidence, rows, network.scores(shown), near), 0
@@ -156,6 +158,20 @@ def check_votes(
         edge = None if network.threshold is None else struct.unpack("f", struct.pack("f", network.threshold))[0]
         check, n_changed = check_ballots(evidence, rows, network.scores(shown), edge, near, excess)
     return check, Allowed(str(evidence.provenance["strategy"]), near, excess, n_changed, check.n)
+
+
+def check_bounds(evidence: Any, rows: Sequence[int], anew: Any) -> Check:
+    """Compare recorded labels and bounds with new ones: the record excludes no more than the network does now."""
+    differences, n = [], 0
+    for place, row in enumerate(rows):
+        number = int(evidence.images[row])
+        if evidence.label[row] != anew.label[place]:
+            differences.append(Difference("the label", int(anew.label[place]), int(evidence.label[row]), number))
+        for where, (was, now) in enumerate(zip(evidence.words[row].tolist(), anew.words[place].tolist(), strict=True)):
+            n += 1
+            if any(new & ~old for old, new in zip(was, now, strict=True)):
+                differences.append(Difference(f"what bounds exclude at placement number {where}", now, was, number))
+    return Check(f"bounds of {evidence.provenance['strategy']}", n, tuple(differences))
 
 
 def check_pairs(evidence: Any, rows: Sequence[int], anew: Any, near: float, excess: float) -> tuple[Check, int]:

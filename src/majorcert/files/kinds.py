@@ -15,6 +15,7 @@ import numpy.typing as npt
 from majorcert.core.ballots import Ballots
 from majorcert.core.reach import Evidence
 from majorcert.core.threat import Patch
+from majorcert.defences.bounds import Bounds
 from majorcert.defences.clipped import ClippedScores
 from majorcert.defences.masking import MaskPairs
 from majorcert.defences.patchguard import MaskedScores
@@ -175,6 +176,19 @@ def _mask_pairs(arrays: Arrays, attributes: Mapping[str, Any]) -> MaskPairs:
     )
 
 
+def _bounds(arrays: Arrays, attributes: Mapping[str, Any]) -> Bounds:
+    facts = typed(attributes, VotingFacts)
+    return Bounds(
+        arrays["labels"],
+        arrays["possible"],
+        sizes=facts.strategy,
+        image_size=facts.image_size,
+        n_classes=facts.n_classes,
+        images=arrays["images"],
+        provenance=attributes,
+    )
+
+
 LABELS, SCORES = Column("i", 3), Column("if", 3, room=8)
 BALLOTS = Kind(
     "ballots",
@@ -206,6 +220,13 @@ KINDS = (
         {"labels": Column("i", 2), "distance": Column("f", 2, optional=True)},
         _ballot_arrays,
         _mask_pairs,
+    ),
+    Kind(
+        "bounds",
+        Bounds,
+        {"possible": Column("i", 3), "labels": Column("i", 1)},
+        lambda evidence: {"possible": evidence.words, "labels": evidence.label.astype(np.int32)},
+        _bounds,
     ),
 )
 

@@ -53,10 +53,14 @@ class Blueprint:
                 f"a {self.view} view of {self.channels} channels and {len(self.class_names)} classes needs a network "
                 f"of {expected[0]} input channels and {expected[1]} classes, got {got[0]} and {got[1]}"
             )
-        if self.view == "masked" and self.threshold is not None:
+        if self.view in ("masked", "bounds") and self.threshold is not None:
             raise ModelError(
-                f"under masks a view says its top label, and threshold is None there, got {self.threshold}"
+                f"a {self.view} view says its top label, and threshold is None there, got {self.threshold}"
             )
+        if (self.view == "bounds") != (self.model.name == "ibp"):
+            raise ModelError(f"bounds are of the model 'ibp', and it is of no use elsewhere; got {self.model.name!r}")
+        if self.view != "crop" and self.model.name == "vit":
+            raise ModelError(f"a 'vit' is for crop views, of which it sees the visible pixels alone, got {self.view!r}")
         if self.view != "masked" and self.model.name.startswith((CASCADE, NORMAL)):
             raise ModelError(f"a cascade, and colours of a network's own, are for masks, got {self.strategy}")
         if mirrors_in(self.model) - {f"mirror:{self.view}"}:

@@ -8,9 +8,13 @@ from majorcert.errors import ModelError
 from majorcert.nets.augment import Augment
 from majorcert.nets.boxes import Boxes
 from majorcert.nets.hiding import Hiding, check_view
+from majorcert.nets.ibp import Widening
 from majorcert.nets.models import ModelConfig
 from majorcert.nets.rules import VOTES, check_rule
 from majorcert.nets.views import View
+
+SQUARES_DECAY = 0.999
+"""Of Adam's mean of squared gradients."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +30,10 @@ class TrainConfig:
     lr: float = 0.2
     weight_decay: float = 5e-4
     momentum: float = 0.9
+    optimizer: Literal["sgd", "adam"] = "sgd"
+    """Stochastic gradient descent with Nesterov momentum, or Adam with weight decay apart from the gradient."""
+    clip: float = 0.0
+    """Above 0 the gradient is shortened to this length."""
     label_smoothing: float = 0.0
     ema_decay: float = 0.0
     """Above 0 the artifact is the moving average of the weights, with this decay per step."""
@@ -44,6 +52,8 @@ class TrainConfig:
     """What makes evidence of the scores, as in `rules`; a network that gives maps learns by it."""
     margin: float = 0.0
     """Of such a network: the weight of what the truth lacks of a firm lead over all other labels."""
+    widening: Widening = field(default_factory=Widening)
+    """How the intervals grow that bounds are learned from."""
     precision: Literal["bf16", "float32"] = "bf16"
     """Of the network's arithmetic on CUDA; on a CPU it is always float32."""
     threshold: float | Literal["suited"] | None = "suited"
@@ -59,6 +69,8 @@ class TrainConfig:
             raise ModelError(f"boxes hide images under masks, and nowhere else; got {self.view!r} and {self.boxes}")
         if self.precision not in ("bf16", "float32"):
             raise ModelError(f"the precision is 'bf16' or 'float32', got {self.precision!r}")
+        if self.optimizer not in ("sgd", "adam"):
+            raise ModelError(f"the optimizer is 'sgd' or 'adam', got {self.optimizer!r}")
         limits = {
             "epochs": 1,
             "batch_size": 1,
@@ -67,6 +79,7 @@ class TrainConfig:
             "warmup": 0,
             "sharp": 0,
             "margin": 0,
+            "clip": 0,
             "seed": 0,
         }
         for name, least in limits.items():
@@ -89,6 +102,13 @@ class TrainConfig:
             return self.lr * 0.1 ** sum(step >= milestone * steps_per_epoch for milestone in self.milestones)
         done = (step / steps_per_epoch - self.warmup) / max(self.epochs - self.warmup, 1e-9)
         return self.lr * (1 + math.cos(math.pi * min(max(done, 0.0), 1.0))) / 2
+
+    def step_size(self, step: int, steps_per_epoch: int) -> float:
+        """What a step is multiplied by: the learning rate; of Adam, with what its means lack at the beginning."""
+        rate = self.learning_rate(step, steps_per_epoch)
+        if self.optimizer == "sgd":
+            return rate
+        return rate * math.sqrt(1 - SQUARES_DECAY ** (step + 1)) / (1 - self.momentum ** (step + 1))
 
     def is_sharp(self, epoch: int) -> bool:
         """Whether the steps of an epoch, counted from 0, are sharpness-aware."""

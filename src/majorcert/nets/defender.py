@@ -23,6 +23,7 @@ from majorcert.core.regions import Strategy
 from majorcert.core.regions import strategy as read_strategy
 from majorcert.core.threat import ImageSize, Patch, as_patch
 from majorcert.core.verdict import Verdict
+from majorcert.defences.bounds import Sizes
 from majorcert.defences.largest import largest_patch
 from majorcert.defences.masking import Masks
 from majorcert.defences.pool import Pool
@@ -30,6 +31,7 @@ from majorcert.errors import ModelError
 from majorcert.errors.checks import checked_size
 from majorcert.errors.frozen import filled
 from majorcert.nets.blueprint import Blueprint
+from majorcert.nets.bounding import BoundsDefender
 from majorcert.nets.data import Dataset
 from majorcert.nets.ensemble_file import member_folders, member_names, resolved, saved_pooled, suited_to, write_members
 from majorcert.nets.images import Images, sha256
@@ -356,5 +358,7 @@ class Ensemble:
 
 def load_defender(folder: str | Path, **options: Any) -> Member:
     """The defender in a folder, of whatever kind; options are those of `Defender.load`."""
-    masked = isinstance(Blueprint.read(Path(folder)).strategy, Masks)
-    return MaskingDefender.load(folder, **options) if masked else Defender.load(folder, **options)
+    kinds: dict[type, type[Any]] = {Masks: MaskingDefender, Sizes: BoundsDefender}
+    kind = kinds.get(type(Blueprint.read(Path(folder)).strategy), Defender)
+    member: Member = kind.load(folder, **options)
+    return member

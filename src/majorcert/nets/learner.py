@@ -8,13 +8,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812 (the name that every user of torch knows)
 
-from majorcert.defences.masking import Masks
+from majorcert.core.regions import Strategy
 from majorcert.errors import DataError, ModelError
 from majorcert.files.untrusted import reason
 from majorcert.nets.augment import N_RANDOM, Moves, gathered, jittered, mixed
 from majorcert.nets.boxes import N_NUMBERS, Memory, middles_of, under
 from majorcert.nets.checkpoint import Checkpoint
-from majorcert.nets.config import TrainConfig
+from majorcert.nets.config import SQUARES_DECAY, TrainConfig
 from majorcert.nets.data import Dataset
 from majorcert.nets.map_losses import image_scores, map_losses
 from majorcert.nets.models import build
@@ -44,7 +44,7 @@ class Learner:
         self.config, self.processes, device = config, processes, processes.device
         self.images, self.labels = dataset.images.to(device), dataset.labels.to(device)
         self.cutter = self.memory = None
-        if not isinstance(config.strategy, Masks):
+        if isinstance(config.strategy, Strategy):
             self.cutter = Cutter.of(config.strategy, config.view, dataset.image_size, device)
         elif config.boxes.memory_from < 1:
             self.memory = Memory(len(dataset), dataset.image_size, device)
@@ -61,6 +61,7 @@ class Learner:
         self.generator = torch.Generator(device).manual_seed(config.seed)
         self.weights: list[Tensor] = list(self.model.parameters())
         self.velocity = [torch.zeros_like(weight) for weight in self.weights]
+        self.squares = [torch.zeros_like(weight) for weight in self.weights if config.optimizer == "adam"]
         self.averaged = [tensor for tensor in self.model.state_dict().values() if tensor.is_floating_point()]
         self.average = [tensor.clone() for tensor in self.averaged] if config.ema_decay else []
         self.batch = torch.zeros(min(config.batch_size, len(dataset)), dtype=torch.int64, device=device)
@@ -71,7 +72,7 @@ class Learner:
     def prepare(self, batch: Tensor, step: int, steps_per_epoch: int) -> None:
         """What the next step is about: its images, and what follows from its number, counted over all epochs."""
         self.batch.copy_(batch)
-        self.lr.fill_(self.config.learning_rate(step, steps_per_epoch))
+        self.lr.fill_(self.config.step_size(step, steps_per_epoch))
         self.decay.fill_(self.config.average_decay(step))
 
     def begin(self, epoch: int) -> bool:
@@ -83,20 +84,15 @@ class Learner:
     def step(self) -> None:
         """Learn from the images `batch`: augment, hide, classify, follow the gradient, average."""
         config, share = self.config, self.processes.share
-        n_random = N_RANDOM + (1 if self.cutter else N_NUMBERS)
-        random = torch.rand(len(self.batch), n_random, generator=self.generator, device=self.batch.device)
+        random = torch.rand(len(self.batch), N_RANDOM + self.n_lots, generator=self.generator, device=self.batch.device)
         index, random = share(self.batch), share(random)
         images = to_unit(gathered(self.images, index, config.augment, random))
         images = jittered(images, config.augment, random)
         labels, mixing = self.labels[index], None
         if config.augment.mixup or config.augment.cutmix:
             images, mixing = mixed(images, config.augment, random)
-        if self.cutter:
-            n_views = self.cutter.n_views
-            views = self.cutter.cut(images, (random[:, N_RANDOM] * n_views).long().clamp(max=n_views - 1))
-        else:
-            views = under(images, boxes := self._boxes(index, random))
-        views = views.contiguous(memory_format=self.layout)
+        boxes = self._boxes(index, random) if config.boxes.sides else None
+        views = self._views(images, labels, random[:, N_RANDOM:], boxes).contiguous(memory_format=self.layout)
 
         logits, losses = self._losses(views, labels, mixing)
         torch.autograd.backward(losses.mean())
@@ -108,10 +104,23 @@ class Learner:
             if self.average:
                 torch._foreach_mul_(self.average, self.decay)
                 torch._foreach_add_(self.average, torch._foreach_mul(self.averaged, 1 - self.decay))
-            if self.memory:
+            if self.memory and boxes is not None:
                 self._remember(self.memory, index, random, boxes, F.cross_entropy(logits, labels, reduction="none"))
             right = (logits.argmax(dim=1) == labels).sum()
             self.sums += torch.stack([losses.sum(), right, torch.ones_like(losses).sum()]).double()
+
+    @property
+    def n_lots(self) -> int:
+        """How many uniform numbers the view of an image takes."""
+        return N_NUMBERS if self.config.boxes.sides else 1
+
+    def _views(self, images: Tensor, labels: Tensor, lots: Tensor, boxes: Tensor | None) -> Tensor:
+        """Of each image one view: under its boxes, or by an ablation drawn for it alone."""
+        if boxes is not None:
+            return under(images, boxes)
+        assert self.cutter is not None
+        n_views = self.cutter.n_views
+        return self.cutter.cut(images, (lots[:, 0] * n_views).long().clamp(max=n_views - 1))
 
     def _boxes(self, index: Tensor, random: Tensor) -> Tensor:
         """Of each image a pair of boxes that hides some of it."""
@@ -168,12 +177,29 @@ class Learner:
     def _descend(self) -> None:
         """Stochastic gradient descent with Nesterov momentum; torch's own reads the learning rate on the CPU."""
         gradients = self._gradients()
+        if self.config.clip:
+            length = torch.stack(torch._foreach_norm(gradients)).norm()
+            torch._foreach_mul_(gradients, (self.config.clip / (length + 1e-12)).clamp(max=1))
+        if self.squares:
+            self._descend_adam(gradients)
+            return
         torch._foreach_add_(gradients, self.weights, alpha=self.config.weight_decay)
         torch._foreach_mul_(self.velocity, self.config.momentum)
         torch._foreach_add_(self.velocity, gradients)
         torch._foreach_add_(gradients, self.velocity, alpha=self.config.momentum)
         torch._foreach_mul_(gradients, -self.lr)
         torch._foreach_add_(self.weights, gradients)
+        self.model.zero_grad(set_to_none=True)
+
+    def _descend_adam(self, gradients: list[Tensor]) -> None:
+        """Adam, with its weight decay apart from the gradient."""
+        torch._foreach_lerp_(self.velocity, gradients, 1 - self.config.momentum)
+        torch._foreach_mul_(self.squares, SQUARES_DECAY)
+        torch._foreach_addcmul_(self.squares, gradients, gradients, 1 - SQUARES_DECAY)
+        steps = torch._foreach_div(self.velocity, torch._foreach_add(torch._foreach_sqrt(self.squares), 1e-8))
+        torch._foreach_add_(steps, self.weights, alpha=self.config.weight_decay)
+        torch._foreach_mul_(steps, -self.lr)
+        torch._foreach_add_(self.weights, steps)
         self.model.zero_grad(set_to_none=True)
 
     def recorded(self) -> Callable[[], None]:
@@ -221,6 +247,7 @@ class Learner:
         return {
             **{f"weights/{name}": tensor for name, tensor in self.model.state_dict().items()},
             **{f"velocity/{name}": tensor for name, tensor in zip(names, self.velocity, strict=True)},
+            **{f"squares/{name}": tensor for name, tensor in zip(names, self.squares, strict=bool(self.squares))},
             **{f"average/{name}": tensor for name, tensor in zip(averaged, self.average, strict=bool(self.average))},
             **({"memory/middles": self.memory.middles, "memory/loss": self.memory.loss} if self.memory else {}),
             "sums": self.sums,

@@ -20,12 +20,16 @@ from torch.nn import functional as F  # noqa: N812 (the name that every user of 
 from majorcert.errors import ModelError
 from majorcert.files.untrusted import reason, typed
 from majorcert.nets.efficientnet import LITE, efficientnet
+from majorcert.nets.ibp import IntervalNet
 from majorcert.nets.local import LOCAL, local
 from majorcert.nets.own import FACTORY, NORMAL, Normal, colours_of, made
 from majorcert.nets.resnet import Stride, resnet
 from majorcert.nets.views import VIEWS, View
+from majorcert.nets.vit import VisionTransformer
 
 MAX_BLOCKS = 1000
+VIT_TOKENS = {"2x2": 2, "4x4": 4}
+"""The side of a token in pixels, by the stem of a vision transformer; 2 by any other."""
 MAX_PASSES = 1000
 """Of plain networks for one view: mirrors in mirrors double them."""
 PLAIN_NAME = re.compile(r"[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*")
@@ -37,7 +41,7 @@ MIRRORS = tuple(f"mirror:{view}" for view in (*VIEWS, "masked"))
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """What kind of network: name "resnet", "small", "local:<field>", "efficientnet-lite0", "timm:<name>",
+    """What kind of network: name "resnet", "small", "vit", "ibp", "local:<field>", "efficientnet-lite0", "timm:<name>",
     "factory:<module>:<function>", or of `members` "average", "mirror:<view>", "cascade:<probability>" or
     "normal:<mean>/<spread>"."""
 
@@ -118,6 +122,11 @@ def build(config: ModelConfig, allowed: Sequence[str] = ()) -> nn.Module:
         )
     if config.name == "small":
         return small(config.in_channels, config.n_classes, config.width)
+    if config.name == "ibp":
+        return IntervalNet(config.in_channels, config.n_classes, config.width)
+    if config.name == "vit":
+        sizes = config.width, sum(config.blocks), VIT_TOKENS.get(config.stem, 2)
+        return VisionTransformer(config.in_channels, config.n_classes, *sizes, config.dropout)
     if config.name == "average":
         return Average([build(member, allowed) for member in _checked_members(config)])
     if config.name in MIRRORS:
@@ -136,7 +145,7 @@ def build(config: ModelConfig, allowed: Sequence[str] = ()) -> nn.Module:
     if config.name.startswith(FACTORY):
         return made(config.name, allowed)
     raise ModelError(
-        f"there is no model {config.name!r}; use 'resnet', 'small', 'efficientnet-lite0', 'timm:<name>' or "
+        f"there is no model {config.name!r}; use 'resnet', 'small', 'vit', 'efficientnet-lite0', 'timm:<name>' or "
         "'factory:<module>:<function>'"
     )
 

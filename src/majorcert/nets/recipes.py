@@ -6,6 +6,7 @@ from typing import Any
 
 from majorcert.core.regions import Columns, Rows, Strategy
 from majorcert.core.threat import ImageSize
+from majorcert.defences.bounds import Sizes
 from majorcert.defences.fields import Fields
 from majorcert.defences.masking import Masks
 from majorcert.errors import ModelError
@@ -13,6 +14,7 @@ from majorcert.nets.augment import Augment
 from majorcert.nets.boxes import Boxes
 from majorcert.nets.config import TrainConfig
 from majorcert.nets.hiding import Hiding, check_view, read_hiding
+from majorcert.nets.ibp import Widening
 from majorcert.nets.local import LOCAL
 from majorcert.nets.models import ModelConfig
 from majorcert.nets.resnet import Stride
@@ -146,6 +148,47 @@ def bagcert(cut: Strategy, channels: int = 3, n_classes: int = 10) -> TrainConfi
     )
 
 
+def ibp(cut: Hiding, channels: int = 3, n_classes: int = 10) -> TrainConfig:
+    """Interval bounds: a small network of local features that learns from the worst case under a patch."""
+    if not isinstance(cut, Sizes):
+        raise ModelError(f"this recipe is for bounds, such as 'bounds:5', got {cut}")
+    return TrainConfig(
+        strategy=cut,
+        view="bounds",
+        model=ModelConfig("ibp", in_channels("bounds", channels), n_classes),
+        epochs=120,
+        batch_size=256,
+        lr=1e-3,
+        weight_decay=0.0,
+        optimizer="adam",
+        clip=5.0,
+        ema_decay=0.999,
+        warmup=1,
+        threshold=None,
+        precision="float32",
+        augment=Augment(shift=2, flip=True),
+        widening=Widening(tried=4),
+    )
+
+
+def smoothed_vit(cut: Strategy, channels: int = 3, n_classes: int = 10) -> TrainConfig:
+    """A vision transformer that sees the tokens of a band alone, from scratch."""
+    return TrainConfig(
+        strategy=cut,
+        view="crop",
+        model=ModelConfig("vit", in_channels("crop", channels), n_classes, width=192, blocks=(8,), stem="2x2"),
+        epochs=120,
+        batch_size=512,
+        lr=1e-3,
+        weight_decay=0.05,
+        optimizer="adam",
+        clip=1.0,
+        ema_decay=0.999,
+        warmup=5,
+        augment=Augment(shift=4, flip=True),
+    )
+
+
 def cbn(cut: Strategy, channels: int = 3, n_classes: int = 10) -> TrainConfig:
     """As Clipped BagNet: the clipped scores of the cells of one map are added up."""
     return replace(bagcert(cut, channels, n_classes), rule="clipped", threshold=None, margin=0.0)
@@ -188,12 +231,14 @@ RECIPES: dict[str, Callable[[Any, int, int], TrainConfig]] = {
     "best": best,
     "cbn": cbn,
     "digits": digits,
+    "ibp": ibp,
     "masking": masking,
     "masking-best": masking_best,
     "masking-small": masking_small,
     "paper": paper,
     "pg-bn": pg_bn,
     "small": small,
+    "smoothed-vit": smoothed_vit,
     "undefended": undefended,
 }
 STRATEGIES = {
@@ -201,12 +246,14 @@ STRATEGIES = {
     "best": ("columns:5", "columns:6", "columns:7"),
     "cbn": ("fields:32x5",),
     "digits": DIGITS_STRATEGIES,
+    "ibp": ("bounds:5",),
     "masking": ("masks:5/3",),
     "masking-best": ("masks:5/3",),
     "masking-small": ("masks:5/5",),
     "paper": PAPER_STRATEGIES,
     "pg-bn": ("fields:32x5",),
     "small": ("columns:5", "columns:6", "columns:8"),
+    "smoothed-vit": ("columns:4",),
     "undefended": ("columns:32/32",),
 }
 """The ensemble that each recipe is for."""
@@ -219,7 +266,10 @@ def recipe(name: str, spec: str, channels: int, n_classes: int) -> TrainConfig:
 
 def recipe_for(specs: Sequence[str], image_size: ImageSize) -> str:
     """The name of the recipe that suits such strategies and images."""
-    masked = any(isinstance(read_hiding(spec), Masks) for spec in specs)
+    cuts = [read_hiding(spec) for spec in specs]
+    if any(isinstance(cut, Sizes) for cut in cuts):
+        return "ibp"
+    masked = any(isinstance(cut, Masks) for cut in cuts)
     return "digits" if max(image_size) < 16 else "masking" if masked else "best"
 
 
@@ -267,9 +317,17 @@ def _sides(boxes: str) -> tuple[int, ...]:
         raise ModelError(f"boxes are given by their sides, as in '7,9,11', got {boxes!r}") from None
 
 
-def strategies_of(name: str) -> tuple[str, ...]:
-    """The specs of the ensemble that a recipe is for."""
-    return STRATEGIES[_known(name)]
+def strategies_of(name: str, patches: Sequence[str] = ()) -> tuple[str, ...]:
+    """The specs of the ensemble that a recipe is for, against these patches where it is against patches of a size."""
+    specs = STRATEGIES[_known(name)]
+    if not patches:
+        return specs
+    cuts = [read_hiding(spec) for spec in specs]
+    if all(isinstance(cut, Sizes) for cut in cuts):
+        return (f"bounds:{','.join(patches)}",)
+    if len(patches) > 1 or not all(isinstance(cut, Masks) for cut in cuts):
+        raise ModelError(f"the recipe {name!r} is not for patches {', '.join(patches)}; give a strategy")
+    return tuple(spec.replace(str(Masks.parse(spec).patch.height), patches[0], 1) for spec in specs)
 
 
 def _known(name: str) -> str:

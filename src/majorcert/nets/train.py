@@ -10,10 +10,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from majorcert.core.regions import Strategy
 from majorcert.core.regions import strategy as read_strategy
-from majorcert.defences.masking import Masks
+from majorcert.defences.bounds import Sizes
 from majorcert.errors import DataError, ModelError
 from majorcert.nets.blueprint import Blueprint
+from majorcert.nets.bound_learner import BoundLearner
 from majorcert.nets.checkpoint import Checkpoint
 from majorcert.nets.config import TrainConfig
 from majorcert.nets.data import Dataset
@@ -89,7 +91,7 @@ def train(
         torch.backends.cudnn.flags(enabled=True, benchmark=True),
     ):
         found = Checkpoint.read(run_dir, about) if resume else None
-        learner = Learner(config, dataset, processes, compiled=compile)
+        learner = _learner(config)(config, dataset, processes, compiled=compile)
         with held(run_dir, resume=resume) if processes.leads else nullcontext():
             at = learner.resumed(found, run_dir)
             log = Log(run_dir, at.epoch, writes=processes.leads)
@@ -169,15 +171,15 @@ def _blueprint(config: TrainConfig, dataset: Dataset, about: dict[str, Any]) -> 
 
 
 def _usual(config: TrainConfig) -> float | None:
-    """A threshold where none is chosen; under masks every view has one label."""
-    return None if isinstance(config.strategy, Masks) or config.rule != VOTES else USUAL
+    """A threshold where none is chosen; where no view votes there is none."""
+    return USUAL if isinstance(config.strategy, Strategy) and config.rule == VOTES else None
 
 
 def _suited(
     blueprint: Blueprint, weights: dict[str, Tensor], validation: Dataset | None, device: torch.device
 ) -> Blueprint:
     """The blueprint with a threshold that suits the validation images, if one is to be chosen and there are any."""
-    votes = not isinstance(blueprint.strategy, Masks) and blueprint.rule == VOTES
+    votes = isinstance(blueprint.strategy, Strategy) and blueprint.rule == VOTES
     chosen = blueprint.training["config"]["threshold"] == "suited" and votes
     if validation is None or not chosen:
         return blueprint
@@ -202,6 +204,10 @@ def _shuffled(n_images: int, batch_size: int, seed: int, epoch: int) -> Tensor:
     """(steps, batch): the image numbers of one epoch, known from the seed and the epoch alone; the rest is dropped."""
     order = torch.randperm(n_images, generator=torch.Generator().manual_seed(seed * 1_000_003 + epoch))
     return order[: n_images - n_images % batch_size].view(-1, batch_size)
+
+
+def _learner(config: TrainConfig) -> type[Learner]:
+    return BoundLearner if isinstance(config.strategy, Sizes) else Learner
 
 
 class _Teller:

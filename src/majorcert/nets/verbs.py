@@ -33,6 +33,7 @@ def train(
     *,
     strategies: Sequence[str] | None = None,
     recipe: str | None = None,
+    patches: Sequence[str] = (),
     validation: Dataset | None = None,
     split: Split = "train",
     device: torch.device | str = "auto",
@@ -54,6 +55,7 @@ def train(
         data: "digits", "cifar10", an image folder, an .npz file, or a data set that is loaded already.
         strategies: specs such as "columns:4" and "masks:5/3"; by default those that the recipe is for.
         recipe: "best", "paper", "masking-best" and so on, as in `nets/recipes.py`; by default as suits the images.
+        patches: sizes, such as "5" or "3x7", that a recipe for bounds or masks is to be against.
         validation: images that are not trained on, by which thresholds are chosen; by default the "val" of `data`.
         split: of `data`, if that is to be loaded; "train" leaves a fifth for "val", "trainval" takes all.
         resume: continue where an interrupted run stopped.
@@ -72,7 +74,7 @@ def train(
     chosen = recipe or recipe_for(strategies or [], data.image_size)
     configs = [
         adapted(named(chosen, spec, data.channels, data.n_classes), data.channels, view, width, model, **changes)
-        for spec in strategies or strategies_of(chosen)
+        for spec in strategies or strategies_of(chosen, patches)
     ]
     names = member_names([config.strategy for config in configs]) if len(configs) > 1 else ["."]
     if not resume:

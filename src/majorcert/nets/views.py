@@ -19,7 +19,7 @@ from majorcert.core.regions import Strategy
 from majorcert.core.threat import Bools, ImageSize
 from majorcert.errors import DataError, StrategyError
 
-View = Literal["canvas", "crop", "masked", "whole"]
+View = Literal["canvas", "crop", "masked", "whole", "bounds"]
 VIEWS: tuple[View, ...] = ("canvas", "crop")
 """Those of any strategy; the views under masks are cut in `masked`, and `whole` images are for fields."""
 
@@ -31,7 +31,8 @@ def to_unit(images: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
 
 def in_channels(view: View, channels: int) -> int:
     """The channels of a view of images with `channels` channels: colour and complement, colour and place, or colour."""
-    return {"canvas": 2 * channels, "crop": channels + 2, "masked": channels, "whole": channels + 2}[view]
+    extra = {"canvas": channels, "crop": 2, "masked": 0, "whole": 2, "bounds": 0}
+    return channels + extra[view]
 
 
 def view_size(strategy: Strategy, view: View, image_size: ImageSize) -> ImageSize:

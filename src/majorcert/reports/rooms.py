@@ -14,6 +14,7 @@ from majorcert.core.ballots import Ballots
 from majorcert.core.majority import DrsBound
 from majorcert.core.reach import NO_LABEL, Evidence
 from majorcert.core.threat import Bools, Patch
+from majorcert.defences.bounds import Bounds
 from majorcert.defences.masking import MaskPairs
 from majorcert.defences.patchguard import MaskedScores
 from majorcert.defences.pool import Pool
@@ -192,6 +193,12 @@ ROOMS: Mapping[type[Evidence], Room] = {
         title=lambda masked: f"masked {masked.scores.strategy}",
         alone={"pg-drs": None},
         bound=lambda masked: masked.mask,
+    ),
+    Bounds: replace(
+        REACH,
+        title=lambda bounds: str(bounds.sizes),
+        alone={"ibp": None},
+        bound=lambda bounds: max(bounds.sizes.patches, key=lambda patch: min(patch.height, patch.width)),
     ),
     Pool: replace(REACH, title=_pool_title, alone={"pool": "local"}, detects=True),
     MaskPairs: Room(

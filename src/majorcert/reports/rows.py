@@ -21,6 +21,7 @@ WORDS = {
     "pg-drs": "PG-DRS",
     "pool": "pooled votes",
     "double-masking": "double masking",
+    "ibp": "interval bounds",
     "majorcert-theorem1": "MajorCert, theorem 1 alone",
     "majorcert-paper": "MajorCert, paper's reach",
     "majorcert-exact": "MajorCert, exact reach",

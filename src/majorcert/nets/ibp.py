@@ -1,0 +1,138 @@
+"""Interval bound propagation: a small network of local features, and what it says while some pixels may be anything.
+
+An interval is kept as its centre and its radius. A linear layer takes the centre as it takes any image, and the radius
+by the absolute values of its weights; a function that never falls takes both ends. The difference of two logits is
+one linear function of the last features, so the last layer is bounded together with the difference.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F  # noqa: N812 (the name that every user of torch knows)
+
+from majorcert.errors import ModelError
+
+SCALE = 4.0
+"""The network sees a pixel of 0 to 1 as -SCALE / 2 to SCALE / 2."""
+MOST = 12.0
+"""The range of the features that are averaged: their mean moves little, and less would be slow to learn from."""
+
+
+@dataclass(frozen=True)
+class Widening:
+    """How intervals grow while a network learns: from nothing to all that a pixel can be."""
+
+    begins: float = 0.05
+    ends: float = 0.6
+    """the shares of the training between which they grow"""
+    clean: float = 0.1
+    """the share of the plain loss once they are whole; the rest is the loss of the worst case"""
+    tried: int = 1
+    """so many placements are tried for each image, and the one with the worst bounds is learned from"""
+    tried_from: float = 0.6
+    """from this share of the training on; one is tried until then"""
+
+    def __post_init__(self) -> None:
+        if not (0 <= self.begins < self.ends <= 1 and 0 <= self.clean <= 1 and self.tried >= 1):
+            raise ModelError(
+                f"intervals grow from a share of the training to a later one, 0 to 1, tried is 1 or more; got {self}"
+            )
+
+    def at(self, done: float) -> tuple[float, float]:
+        """How wide they are, and the share of the plain loss, when so much of the training is done."""
+        width = min(max((done - self.begins) / (self.ends - self.begins), 0.0), 1.0)
+        return width, 1 - (1 - self.clean) * min(done / self.ends, 1.0)
+
+
+class Span(NamedTuple):
+    """Intervals: everything that is not further from the centre than the radius."""
+
+    centre: Tensor
+    radius: Tensor
+
+    def ends(self) -> tuple[Tensor, Tensor]:
+        return self.centre - self.radius, self.centre + self.radius
+
+
+class IntervalNet(nn.Module):
+    """Convolutions that see a few pixels each, the mean of their features over the image, and a linear layer.
+
+    The features that are averaged have a least and a largest value, so that a patch cannot make much of the few that
+    see it.
+    """
+
+    def __init__(self, in_channels: int, n_classes: int, width: int = 64) -> None:
+        super().__init__()
+        self.convolutions = nn.ModuleList(
+            [
+                nn.Conv2d(in_channels, width, 3, padding=1),
+                nn.Conv2d(width, 2 * width, 3, stride=2, padding=1),
+                nn.Conv2d(2 * width, 2 * width, 3, padding=1),
+                nn.Conv2d(2 * width, 4 * width, 1),
+                nn.Conv2d(4 * width, 4 * width, 1),
+            ]
+        )
+        self.last = nn.Linear(4 * width, n_classes)
+
+    @property
+    def layers(self) -> Iterator[tuple[nn.Conv2d, bool]]:
+        """Each convolution, and whether its features are those that are averaged."""
+        for place, layer in enumerate(self.convolutions, start=1):
+            assert isinstance(layer, nn.Conv2d)
+            yield layer, place == len(self.convolutions)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """(images, classes) logits of images from 0 to 1."""
+        features = scaled(images)
+        for layer, ends in self.layers:
+            features = activated(layer(features), ends)
+        return self.last(features.mean(dim=(2, 3)))
+
+    def leads(self, pixels: Span, labels: Tensor) -> Tensor:
+        """(images, classes) by how much at least the logit of each image's label exceeds each other one."""
+        span = pixels
+        for layer, ends in self.layers:
+            span = activated_span(through(layer, span), ends)
+        return lowest_leads(self.last, Span(*(each.mean(dim=(2, 3)) for each in span)), labels)
+
+
+def scaled(images: Tensor) -> Tensor:
+    """Pixels of 0 to 1 as the network sees them."""
+    return (images - 0.5) * SCALE
+
+
+def hidden(images: Tensor, under: Tensor, share: Tensor | float = 1.0) -> Span:
+    """The pixels of images; those `under` the patch, (images, 1, H, W) 1 or 0, may be anything from black to white.
+
+    Args:
+        share: of the whole range, 0 to 1: with less than 1 they may move by so much only.
+    """
+    free = under * share
+    return Span(scaled(images) * (1 - free), (free * (SCALE / 2)).expand_as(images))
+
+
+def activated(features: Tensor, ends: bool) -> Tensor:
+    return (features.sigmoid() - 0.5) * MOST if ends else features.relu()
+
+
+def activated_span(span: Span, ends: bool) -> Span:
+    """Of a function that never falls, what its ends become."""
+    low, high = (activated(end, ends) for end in span.ends())
+    return Span((high + low) / 2, (high - low) / 2)
+
+
+def through(layer: nn.Conv2d, span: Span) -> Span:
+    """What a convolution makes of intervals."""
+    radius = F.conv2d(span.radius, layer.weight.abs(), None, layer.stride, layer.padding)
+    return Span(layer(span.centre), radius)
+
+
+def lowest_leads(last: nn.Linear, span: Span, labels: Tensor) -> Tensor:
+    """(N, classes) the least of logit of label - logit of each class, over all features in the (N, features) span."""
+    weight = last.weight[labels][:, None] - last.weight
+    bias = last.bias[labels][:, None] - last.bias
+    centre = torch.einsum("ncf,nf->nc", weight, span.centre)
+    return centre + bias - torch.einsum("ncf,nf->nc", weight.abs(), span.radius)

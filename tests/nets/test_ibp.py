@@ -1,0 +1,162 @@
+"""Interval bounds on real pixels: what they exclude, no patch that is found makes the network say."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from majorcert.core.threat import Patch
+from majorcert.defences.bounds import Sizes
+from majorcert.nets import bounder as rooms
+from majorcert.nets.bounder import Bounder
+from majorcert.nets.bounding import BoundsDefender
+from majorcert.nets.ibp import SCALE, IntervalNet, hidden
+from majorcert.nets.models import ModelConfig, build
+
+SIZE = (4, 5)
+SHARES = (0.02, 0.1, 0.3, 0.7, 1.0, 1.4)
+"""By which part of what the bounds fear the label leads."""
+
+
+def tiny(seed: int, channels: int, n_classes: int = 3) -> IntervalNet:
+    """A network with random weights; every second one only rises with its pixels, or only falls: bounds are exact."""
+    torch.manual_seed(seed)
+    network = build(ModelConfig("ibp", channels, n_classes, width=3))
+    assert isinstance(network, IntervalNet)
+    with torch.no_grad():
+        for layer, _ in network.layers:
+            layer.weight.mul_(2)
+            if seed % 2:
+                layer.weight.abs_()
+        if seed % 2:
+            network.last.weight.copy_(network.last.weight.sort(dim=0).values)
+        if seed % 4 == 3:
+            network.convolutions[0].weight.neg_()  # type: ignore[operator, union-attr]
+    return network
+
+
+def contested(network: IntervalNet, image: Tensor, patch: Patch, share: float) -> IntervalNet:
+    """The network with other biases, so that its first label leads by a share of what a patch can do by the bounds."""
+    places = list(np.ndindex(*patch.n_placements(SIZE)))
+    under = torch.zeros(len(places), 1, *SIZE)
+    for each, (top, left) in zip(under, places, strict=True):
+        each[:, top : top + patch.height, left : left + patch.width] = 1
+    with torch.no_grad():
+        logits, first = network(image), torch.zeros(len(places), dtype=torch.int64)
+        least = network.leads(hidden(image.expand(len(places), -1, -1, -1), under), first)
+        lost = (logits[:, :1] - logits - least).median(dim=0).values
+        network.last.bias -= logits[0] + share * lost
+    return network
+
+
+def contents(shape: tuple[int, int, int], network: IntervalNet, image: Tensor, top: int, left: int) -> Tensor:
+    """Patches: all black-and-white ones if they are few, grey noise, and where gradients lead towards each label."""
+    n, chance = int(np.prod(shape)), torch.Generator().manual_seed(top * 7 + left)
+    if n <= 4:
+        plain = torch.tensor(list(product((0.0, 1.0), repeat=n))).view(-1, *shape)
+    else:
+        plain = (torch.rand(40, *shape, generator=chance) > 0.5).float()
+    patch = torch.full((3, *shape), 0.5, requires_grad=True)
+    for _ in range(5):
+        logits = network(painted(image, patch, top, left))
+        wanted = logits.diagonal() - (logits - 1e9 * torch.eye(3)).amax(dim=1)
+        (slope,) = torch.autograd.grad(wanted.sum(), patch)
+        patch = (patch + 0.4 * slope.sign()).clamp(0, 1).detach().requires_grad_(True)
+    return torch.cat([plain, torch.rand(10, *shape, generator=chance), patch.detach()])
+
+
+def painted(image: Tensor, patches: Tensor, top: int, left: int) -> Tensor:
+    found = image.expand(len(patches), -1, -1, -1).clone()
+    found[:, :, top : top + patches.shape[2], left : left + patches.shape[3]] = patches
+    return found
+
+
+def counted(patch: Patch, channels: int = 1) -> tuple[int, int, int]:
+    """How many labels were excluded and how many were not, and how often an excluded one was said after all."""
+    n_excluded = n_open = n_broken = 0
+    for seed, share in enumerate([share for share in SHARES for _ in range(3)]):
+        image = torch.rand(1, channels, *SIZE, generator=torch.Generator().manual_seed(seed))
+        network = contested(tiny(seed, channels), image, patch, share)
+        defender = BoundsDefender(network, f"bounds:{patch}", image_size=SIZE, channels=channels)
+        reach = defender.evidence(image).reach(patch)
+        allowed = np.stack([reach.has(np.array([c]))[0] for c in range(3)])
+        n_open, n_excluded = n_open + int(allowed.sum()), n_excluded + int((~allowed).sum())
+        for top, left in np.ndindex(*patch.n_placements(SIZE)):
+            some = contents((channels, patch.height, patch.width), network, image, top, left)
+            said = defender.predict(painted(image, some, top, left))
+            n_broken += int((~allowed[said, top, left]).sum())
+    return n_excluded, n_open, n_broken
+
+
+@pytest.mark.parametrize(("patch", "channels"), [(Patch(2), 1), (Patch(3, 1), 2)])
+def test_no_patch_makes_the_network_say_what_bounds_exclude(patch: Patch, channels: int) -> None:
+    n_excluded, n_open, n_broken = counted(patch, channels)
+    assert n_broken == 0
+    assert n_excluded > 30, "some labels are excluded"
+    assert n_open > 120, "and some are not"
+
+
+def _one_class_unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
+    true = rooms.lowest_leads
+
+    def fault(*given: object) -> Tensor:
+        leads: Tensor = true(*given)  # type: ignore[arg-type]
+        leads[:, 2] = torch.inf
+        return leads
+
+    monkeypatch.setattr(rooms, "lowest_leads", fault)
+
+
+def _pixel_row_too_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    true = Bounder._leads
+
+    def fault(self: Bounder, clean: object, labels: Tensor, patch: Patch, top: int, left: int) -> Tensor:
+        return true(self, clean, labels, Patch(patch.height - 1, patch.width), top, left)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Bounder, "_leads", fault)
+
+
+def _last_placement_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    true = Bounder._leads
+
+    def fault(self: Bounder, clean: object, labels: Tensor, patch: Patch, top: int, left: int) -> Tensor:
+        leads = true(self, clean, labels, patch, top, left)  # type: ignore[arg-type]
+        last = (top + 1, left + 1) == patch.n_placements(self.image_size)
+        return leads + torch.inf if last else leads
+
+    monkeypatch.setattr(Bounder, "_leads", fault)
+
+
+def _radius_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Radii by weights with their signs: they cancel, or are below 0."""
+    monkeypatch.setattr(Bounder, "absolute", property(lambda self: [layer.weight for layer, _ in self.network.layers]))
+
+
+def _half_of_the_range(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rooms, "SCALE", SCALE / 2)
+
+
+@pytest.mark.parametrize(
+    "plant", [_one_class_unchecked, _pixel_row_too_few, _last_placement_skipped, _radius_lost, _half_of_the_range]
+)
+def test_a_planted_fault_is_found(plant: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(monkeypatch)  # type: ignore[operator]
+    assert counted(Patch(2))[2] > 0
+
+
+def test_windows_are_as_good_as_the_whole_image() -> None:
+    """What is computed around the patch alone is what the whole image with its intervals gives."""
+    for size, seed in (((13, 12), 0), ((9, 16), 1)):
+        network = tiny(seed, 3, n_classes=5)
+        ours = Bounder.of(network, Sizes("3x2", 4), image_size=size, channels=3)
+        images = torch.rand(2, 3, *size, generator=torch.Generator().manual_seed(seed)).double()
+        labels, _ = ours.labels(images)
+        clean = ours._clean(images)
+        for patch in ours.sizes.patches:
+            for top, left in np.ndindex(*patch.n_placements(size)):
+                under = torch.zeros(2, 1, *size, dtype=torch.float64)
+                under[:, :, top : top + patch.height, left : left + patch.width] = 1
+                whole = ours.network.leads(hidden(images, under), labels)
+                torch.testing.assert_close(ours._leads(clean, labels, patch, top, left), whole, rtol=0, atol=1e-12)
