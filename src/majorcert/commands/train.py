@@ -23,9 +23,7 @@ def train(
         str | None,
         typer.Option(help="best, small, paper, digits, masking[-best, -small] or undefended; by default what suits."),
     ] = None,
-    patch: Annotated[
-        list[str] | None, typer.Option(help="Of the recipes for masks and bounds: the largest patch, as 5 or 3x7.")
-    ] = None,
+    patch: Annotated[list[str] | None, typer.Option(help="What masks or bounds are to be against: 5 or 3x7.")] = None,
     split: Annotated[str, typer.Option(help="'train' leaves a fifth for 'val'; 'trainval' takes all.")] = "train",
     epochs: Annotated[int | None, typer.Option(help="Passes over the images.")] = None,
     batch_size: Annotated[int | None, typer.Option(help="Images in one step, of all processes together.")] = None,
@@ -73,15 +71,8 @@ def train(
     if split == "test":
         remark("these are the test images: what the networks reach on them afterwards will say nothing")
     given: dict[str, Any] = {"epochs": epochs, "batch_size": batch_size, "lr": lr, "threshold": threshold, "seed": seed}
-    given |= {"boxes": boxes, "cutmix": cutmix}
-    kind: dict[str, Any] = {
-        "strategies": strategy,
-        "recipe": recipe,
-        "patches": patch or [],
-        "view": view,
-        "width": width,
-        "model": model,
-    }
+    given |= {"boxes": boxes, "cutmix": cutmix, "patches": patch or ()}
+    kind: dict[str, Any] = {"strategies": strategy, "recipe": recipe, "view": view, "width": width, "model": model}
     how: dict[str, Any] = {"device": device, "compiled": compiled, "checkpoint_every": checkpoint_every}
     with bar("training") as shown:
 
