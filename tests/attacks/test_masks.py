@@ -1,5 +1,6 @@
 """The attack on double masking: it breaks what is not certified, and finds out a defender that breaks its word."""
 
+from copy import copy
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,8 @@ from torch import Tensor
 
 import majorcert as mc
 from majorcert.attacks.effort import Effort
-from majorcert.attacks.watchdog import FLIPPED, MOVED
+from majorcert.attacks.watchdog import FLIPPED, MOVED, Watchdog
+from majorcert.errors.frozen import filled
 from majorcert.files.evidence import load_evidence
 from majorcert.nets import masked
 from majorcert.nets.data import Dataset
@@ -58,6 +60,23 @@ def test_masks_that_leak_are_found_out(tmp_path: Path, monkeypatch: pytest.Monke
     before, after = (load_evidence(broken[0] / f"{name}-1.zarr") for name in ("before", "after"))
     assert isinstance(before, mc.MaskPairs)
     assert not np.array_equal(before.labels, after.labels)  # type: ignore[attr-defined]
+
+
+def test_every_version_of_an_image_is_judged_and_those_that_change_are_watched(tmp_path: Path) -> None:
+    """Of each image the first version is as it was; a later one may change; all are said to be certified."""
+    ensemble, images = defended(), pictures(6).images
+    before = ensemble.evidence(images)
+    verdict = mc.certify(before, 2)
+    said = filled(copy(verdict), certified=np.ones(6, dtype=bool))
+    watchdog = Watchdog(ensemble, images, np.arange(6), before, said, tmp_path)
+    painted = images.repeat_interleave(3, dim=0)
+    painted[1::3, :, :2, :2], painted[2::3, 1, :2, :2] = 0, 255
+    labels, alerts = watchdog.judge(np.arange(6).repeat(3), painted, np.zeros((18, 2), dtype=np.int64))
+    assert labels.tolist() == ensemble.predict(painted).tolist()
+    assert not alerts.any()
+    changed = {int(k) // 3 for k in np.flatnonzero(labels != verdict.predicted.repeat(3))}
+    assert 0 < len(changed) < 6
+    assert watchdog.broken == {k: {FLIPPED} for k in changed}
 
 
 def test_masking_and_voting_together_are_attacked_as_one(tmp_path: Path) -> None:
