@@ -16,6 +16,7 @@ from majorcert.nets.defender import Defender
 from majorcert.nets.masked import centred
 from majorcert.nets.masking import MaskingDefender
 from majorcert.nets.member import Member
+from majorcert.nets.rules import VOTES
 from majorcert.nets.voter import PRECISIONS, Network, Precision
 
 SOME_MASKS = 8
@@ -33,6 +34,8 @@ class Surrogate:
     cast: Callable[[Any], Ints]
     """from the defender's evidence to (images, views, votes) labels, negative where there is none"""
     view_size: tuple[int, int]
+    maps: bool
+    """does one pass over the image give what all of its views say?"""
     threshold: float | None
     precision: Precision
     whole: bool
@@ -69,13 +72,14 @@ class Surrogate:
         listed, real = _listed(views.touched)
         found = (views.rows, views.columns, listed, real, views.speaks.astype(np.float32))
         tables = (torch.from_numpy(each).to(views.device) for each in found)
-        return cls(network, views.cut, views.cast, views.size, member.threshold, kind, views.whole, *tables)
+        about = views.cut, views.cast, views.size, views.maps, member.threshold, kind, views.whole
+        return cls(network, *about, *tables)
 
     @property
     def n_pixels(self) -> int:
         """Pixels of all touched views of one candidate, at most."""
         height, width = self.view_size
-        return self.n_touched * height * width
+        return (1 if self.maps else self.n_touched) * height * width
 
     @property
     def n_touched(self) -> int:
@@ -90,6 +94,11 @@ class Surrogate:
     def log_scores(self, images: Tensor, views: Tensor) -> Tensor:
         """(N, touched, labels) the logarithm of the score of each label in each of these views of N images."""
         n_images, n_views = views.shape
+        if self.maps:
+            first = torch.zeros(n_images, dtype=torch.long, device=images.device)
+            shown = self.cut(images, torch.arange(n_images, device=images.device), first).to(PRECISIONS[self.precision])
+            logs = self.network(shown.contiguous()).float().log_softmax(dim=1).flatten(2).transpose(1, 2)
+            return logs.gather(1, views[:, :, None].expand(-1, -1, logs.shape[2]))
         which = torch.arange(n_images, device=images.device).repeat_interleave(n_views)
         shown = self.cut(images, which, views.flatten()).to(PRECISIONS[self.precision])
         shown = shown.contiguous(memory_format=torch.channels_last if images.is_cuda else torch.contiguous_format)
@@ -124,10 +133,14 @@ class Views:
     speaks: Ints | Bools
     """(cell rows, cell columns, views) as in `Surrogate`"""
     whole: bool = True
+    maps: bool = False
 
 
 def _voting(defender: Defender, patch: Patch, watching: bool) -> Views:
-    """Ablations: without a placement, all that it does not touch vote."""
+    """Ablations: without a placement, all that it does not touch vote.
+
+    Of a rule that adds scores up, each view is taken to vote for its top label; what follows is left to the judge.
+    """
     voter, cutter = defender.voter, defender.voter.cutter
     touched = cutter.strategy.touched(patch, cutter.image_size)
     masks = touched.masks()
@@ -135,8 +148,13 @@ def _voting(defender: Defender, patch: Patch, watching: bool) -> Views:
     def cut(images: Tensor, which: Tensor, views: Tensor) -> Tensor:
         return cutter.take(cutter.sheet(images), which, views)
 
+    voted = defender.rule == VOTES
+
+    def cast(evidence: Any) -> Ints:
+        return np.asarray(evidence.labels if voted else evidence.scores.points.argmax(axis=2)[:, :, None])
+
     tables = touched.rows, touched.columns, masks, ~masks
-    return Views(voter.network, voter.device, cut, lambda ballots: ballots.labels, cutter.view_size, *tables)
+    return Views(voter.network, voter.device, cut, cast, cutter.view_size, *tables, voted, bool(cutter.map_size))
 
 
 def _masking(defender: MaskingDefender, patch: Patch, watching: bool) -> Views:

@@ -19,9 +19,12 @@ from majorcert.core.detection import detect
 from majorcert.core.majority import clean_label
 from majorcert.core.plurality import Ints
 from majorcert.core.reach import Evidence
-from majorcert.core.threat import Bools, Patch
+from majorcert.core.regions import Strategy
+from majorcert.core.threat import Bools, ImageSize, Patch
 from majorcert.core.verdict import Verdict
+from majorcert.defences.clipped import ClippedScores
 from majorcert.defences.masking import MaskPairs
+from majorcert.defences.patchguard import MaskedScores
 from majorcert.defences.pool import Pool
 from majorcert.nets.defender import Ensemble
 
@@ -107,9 +110,22 @@ class Watchdog:
 
 def _views_moved(clean: Ballots, which: Ints, now: Ballots, patch: Patch, placements: Places) -> Bools:
     """(N,) did a ballot change of a view that the patch does not touch?"""
-    touched = clean.strategy.touched(patch, clean.image_size)
+    return _moved(now.labels != clean.labels[which], clean.strategy, clean.image_size, patch, placements)
+
+
+def _points_moved(
+    clean: ClippedScores | MaskedScores, which: Ints, now: Any, patch: Patch, placements: Places
+) -> Bools:
+    """(N,) did a score change of a view that the patch does not touch?"""
+    changed = now.scores.points != clean.scores.points[which]
+    return _moved(changed, clean.scores.strategy, clean.image_size, patch, placements)
+
+
+def _moved(changed: Bools, strategy: Strategy, size: ImageSize, patch: Patch, placements: Places) -> Bools:
+    """(N,) is anything of (N, views, ...) changed that the patch does not touch?"""
+    touched = strategy.touched(patch, size)
     reached = touched.masks()[touched.rows[placements[:, 0]], touched.columns[placements[:, 1]]]
-    return np.asarray(((now.labels != clean.labels[which]).any(axis=2) & ~reached).any(axis=1))
+    return np.asarray((changed.any(axis=2) & ~reached).any(axis=1))
 
 
 def _pairs_moved(clean: MaskPairs, which: Ints, now: MaskPairs, patch: Patch, placements: Places) -> Bools:
@@ -129,5 +145,7 @@ UNTOUCHED: Mapping[type, Callable[[Any, Ints, Any, Patch, Places], Bools]] = {
     Ballots: _views_moved,
     MaskPairs: _pairs_moved,
     Pool: _pool_moved,
+    ClippedScores: _points_moved,
+    MaskedScores: _points_moved,
 }
 """For each kind of evidence, whether something moved that the patch does not touch."""

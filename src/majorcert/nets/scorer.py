@@ -35,8 +35,8 @@ Precision = Literal["float32", "bfloat16", "float16"]
 PRECISIONS: dict[str, torch.dtype] = {name: getattr(torch, name) for name in get_args(Precision)}
 TILE_PIXELS = 2**22
 """About how many pixels the views of one tile have on an accelerator."""
-MAP_TILE = 8
-"""Views in one pass on a CPU, of which each is scored to a map."""
+MAP_TILE = 1
+"""Views in one pass on a CPU, of which each is scored to a map: whole images are large enough to be alone."""
 LARGE = 2**14
 """Pixels of a view from which on it does not fit in a cache."""
 BETWEEN = 64
@@ -186,6 +186,15 @@ class Scorer:
                     _, health = self._answer(self._odd[:0], health)
         return health
 
+    def logits(self, views: Tensor) -> Tensor:
+        """(tile, classes, and of maps rows, columns) what the network says to a tile of views, each for itself."""
+        logits = self.network(views.contiguous(memory_format=self.layout))
+        expected = (self.tile, self.n_classes, *self.map_size)
+        if not isinstance(logits, Tensor) or tuple(logits.shape) != expected:
+            got = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
+            raise ModelError(f"the network takes views to logits of shape {expected}, got {got}")
+        return logits.float()
+
     def scores(self, logits: Tensor) -> Tensor:
         """(views x cells, classes) the scores, from 0 to 1, that logits stand for."""
         scores = logits.sigmoid() if self.clipped else logits.softmax(dim=1)
@@ -200,12 +209,7 @@ class Scorer:
             odd = self._odd[torch.arange(n_odd, device=self.device) % len(self._odd)]
             views = torch.cat([views, odd.contiguous(memory_format=self.layout), again])
         kept = views[seats.before].clone()
-        logits = self.network(views.contiguous(memory_format=self.layout))
-        expected = (self.tile, self.n_classes, *self.map_size)
-        if not isinstance(logits, Tensor) or tuple(logits.shape) != expected:
-            got = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
-            raise ModelError(f"the network takes views to logits of shape {expected}, got {got}")
-        logits = logits.float()
+        logits = self.logits(views)
         finite, apart = health.finite & logits.isfinite().all(), health.apart
         if last and n_views < self.tile:
             apart = apart & (logits[self.tile - len(again) :] == last.logits[len(last.logits) - len(again) :]).all()

@@ -1,10 +1,12 @@
 """What each cell of a map really sees: found out by a network's own arithmetic, before it may vote.
 
 Whatever is computed from a number that is none (NaN) is none either, even if it is multiplied by zero. So of an image
-with such numbers in one row, just those cells stay numbers that do not look at this row.
+with such numbers in one row, just those cells stay numbers that do not look at this row. Other numbers are tried as
+well, and must leave the same cells as they are to the last bit, by the very kernels that vote.
 """
 
 import torch
+from torch import Tensor
 
 from majorcert.core.regions import Strategy
 from majorcert.core.threat import ImageSize
@@ -25,27 +27,31 @@ def check_sight(scorer: Scorer, strategy: Strategy, image_size: ImageSize) -> No
     noise = odd_views(scorer.shape)[-1]
     for what, sees, across in (("row", rows, columns), ("column", columns, rows)):
         views = noise.repeat(sees.shape[1], 1, 1, 1)
-        for line, view in enumerate(views):
-            view[(slice(None), line) if what == "row" else (..., line)] = torch.nan
-        hit = _unknown(scorer, views)
-        hit = hit if what == "row" else hit.transpose(1, 2)
-        strange = hit & ~sees.T[:, :, None].expand(-1, -1, len(across))
+        hit = torch.zeros(len(views), len(rows), len(columns), dtype=torch.bool)
+        for other in (torch.full_like(noise, torch.nan), 1 - noise):
+            changed = views.clone()
+            for line, view in enumerate(changed):
+                place = (slice(None), line) if what == "row" else (..., line)
+                view[place] = other[place]
+            hit |= _moved(scorer, views, changed)
+        strange = (hit if what == "row" else hit.transpose(1, 2)) & ~sees.T[:, :, None].expand(-1, -1, len(across))
         if strange.any():
             line, cell, _ = strange.nonzero()[0].tolist()
             raise ModelError(
                 f"{strategy}: cell {cell} of the map looks at {what} {line} of the image, outside of its field; the "
-                "network sees more than it should, or its arithmetic mixes cells "
-                f"({scorer.precision}, {scorer.device.type}): "
-                "use the strategy that fits the network, or another precision"
+                f"network sees more than it should, or its arithmetic mixes cells ({scorer.precision}, "
+                f"{scorer.device.type}): use the strategy that fits the network, or another precision"
             )
 
 
-def _unknown(scorer: Scorer, views: torch.Tensor) -> torch.Tensor:
-    """(views, rows, columns) which cells are no numbers, asked in tiles of the one size."""
+def _moved(scorer: Scorer, views: Tensor, changed: Tensor) -> Tensor:
+    """(views, rows, columns) which cells say otherwise, or nothing, of the changed views; at the same places of a tile."""
     found = []
     with settled(scorer.device):
-        for some in views.split(scorer.tile):  # type: ignore[no-untyped-call]
-            filled = torch.cat([some, views[:1].expand(scorer.tile - len(some), -1, -1, -1)])
-            asked = filled.to(scorer.device, scorer.dtype).contiguous(memory_format=scorer.layout)
-            found.append(scorer.network(asked)[: len(some)].isnan().any(dim=1).cpu())
+        for some, others in zip(views.split(scorer.tile), changed.split(scorer.tile), strict=True):  # type: ignore[no-untyped-call]
+            rest = views[:1].expand(scorer.tile - len(some), -1, -1, -1)
+            before, after = (
+                scorer.logits(torch.cat([each, rest]).to(scorer.device, scorer.dtype)) for each in (some, others)
+            )
+            found.append((before != after)[: len(some)].any(dim=1).cpu())
     return torch.cat(found)

@@ -12,6 +12,7 @@ from majorcert.core.regions import Strategy
 from majorcert.core.threat import ImageSize
 from majorcert.errors import BallotsError
 from majorcert.nets.company import Network
+from majorcert.nets.hiding import check_view
 from majorcert.nets.models import ModelConfig
 from majorcert.nets.rules import VOTES, check_rule
 from majorcert.nets.scorer import PRECISIONS, Health, Precision, Scorer
@@ -76,6 +77,7 @@ class Voter:
                 f"a threshold is a number of 0 or more, at most 1, or None for the top label; got {threshold}{percent}"
             )
         check_rule(rule)
+        check_view(strategy, view)
         cutter = Cutter.of(strategy, view, image_size, "cpu")
         scorer = Scorer.of(
             network,

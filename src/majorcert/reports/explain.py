@@ -124,7 +124,7 @@ def _defender(one: Testimony, names: Sequence[str]) -> list[str]:
     lines = [f"{says}; {told.n_touched} of {told.n_ablations} ablations are touched"]
     shown = told.tallies[:MOST_TALLIES]
     widest = max([5, *(len(names[tally.label]) for tally in shown)])
-    lines.append(f"  {'label':{widest}}  votes   kept  at most")
+    lines.append(f"  {'label':{widest}} {told.unit:>6}   kept  at most")
     for tally in shown:
         can = "  can win" if tally.label in one.can_say else ""
         lines.append(f"  {names[tally.label]:{widest}}  {tally.votes:5}  {tally.kept:5}  {tally.most:7}{can}")

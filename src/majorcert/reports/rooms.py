@@ -15,6 +15,7 @@ from majorcert.core.majority import DrsBound
 from majorcert.core.reach import NO_LABEL, Evidence
 from majorcert.core.threat import Bools, Patch
 from majorcert.defences.bounds import Bounds
+from majorcert.defences.clipped import ClippedScores
 from majorcert.defences.masking import MaskPairs
 from majorcert.defences.patchguard import MaskedScores
 from majorcert.defences.pool import Pool
@@ -41,6 +42,8 @@ class Told:
     """of every label with a vote, the most votes first"""
     n_touched: int = 0
     n_ablations: int = 0
+    unit: str = "votes"
+    """what is counted"""
     remark: str = ""
     """of kinds that have something else to say"""
 
@@ -73,7 +76,10 @@ class Room:
 
 
 def room_of(evidence: Evidence) -> Room:
-    return ROOMS.get(type(evidence), REACH)
+    """Of its kind; on the map of a local-feature network, the methods have names of their own."""
+    room, strategy = ROOMS.get(type(evidence), REACH), str(evidence.provenance.get("strategy", ""))
+    on_a_map = {key: bound for key, bound in ON_A_MAP.get(type(evidence), {}).items() if strategy.startswith("fields:")}
+    return replace(room, alone=on_a_map) if on_a_map else room
 
 
 def _given_name(evidence: Evidence) -> str:
@@ -92,6 +98,14 @@ def _tell_ballots(one: Ballots, patch: Patch, placement: Placement) -> Told:
     voted = sorted(np.flatnonzero(counts).tolist(), key=lambda label: (-counts[label], label))
     tallies = tuple(Tally(at, int(counts[at]), int(kept[at]), int(kept[at]) + n_touched) for at in voted)
     return Told(tallies, n_touched, len(touched))
+
+
+def _tell_clipped(one: ClippedScores, patch: Patch, placement: Placement) -> Told:
+    touched = one.scores.strategy.touched(patch, one.image_size).mask(*placement)
+    kept, given = one.scores.points[0][~touched].sum(axis=0, dtype=np.int64), int(touched.sum()) * one.scores.one
+    order = sorted(range(one.n_classes), key=lambda label: (-one.points[0, label], label))
+    tallies = tuple(Tally(at, int(one.points[0, at]), int(kept[at]), int(kept[at]) + given) for at in order)
+    return Told(tallies, int(touched.sum()), len(touched), unit="points")
 
 
 def _ballots_facts(ballots: Ballots) -> dict[str, Any]:
@@ -200,6 +214,13 @@ ROOMS: Mapping[type[Evidence], Room] = {
         alone={"ibp": None},
         bound=lambda bounds: max(bounds.sizes.patches, key=lambda patch: min(patch.height, patch.width)),
     ),
+    ClippedScores: replace(
+        REACH,
+        title=lambda clipped: f"clipped {clipped.scores.strategy}",
+        alone={"cbn": None},
+        detects=True,
+        tell=_tell_clipped,
+    ),
     Pool: replace(REACH, title=_pool_title, alone={"pool": "local"}, detects=True),
     MaskPairs: Room(
         "pairs",
@@ -215,3 +236,8 @@ ROOMS: Mapping[type[Evidence], Room] = {
         images=_pairs_images,
     ),
 }
+ON_A_MAP: Mapping[type[Evidence], Mapping[str, DrsBound | None]] = {
+    Ballots: {"bagcert": "local"},
+    MaskedScores: {"pg-bn": None},
+}
+"""The names that methods have when one pass of a local-feature network gives all that they judge."""
