@@ -45,7 +45,7 @@ def check_sight(scorer: Scorer, strategy: Strategy, image_size: ImageSize) -> No
 
 
 def _moved(scorer: Scorer, views: Tensor, changed: Tensor) -> Tensor:
-    """(views, rows, columns) which cells say otherwise, or nothing, of the changed views; at the same places of a tile."""
+    """(views, rows, columns) which cells say otherwise, or nothing, of changed views at the same places of a tile."""
     found = []
     with settled(scorer.device):
         for some, others in zip(views.split(scorer.tile), changed.split(scorer.tile), strict=True):  # type: ignore[no-untyped-call]
