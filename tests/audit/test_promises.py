@@ -1,5 +1,6 @@
 """Verdicts of joint promises and of the first k labels: kept, read again, and judged anew by the definitions."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -117,8 +118,13 @@ def test_from_the_command_line(tmp_path: Path) -> None:
         assert done.exit_code == 0, done.output
         return done.output
 
-    for method in (["--method", "unwavering"], ["--top", "2"]):
+    for method in (["--promise", "unwavering"], ["--top", "2"]):
         verdict = str(tmp_path / "verdict.jsonl")
         shown = run("certify", *stores, "--patch", "1", *method, "-o", verdict)
         assert "unwavering" in shown or "top-2" in shown
         assert "no difference found" in run("verify", verdict, "--evidence", *stores, "--sample", "all")
+    said = run("certify", *stores, "--patch", "1", "--promise", "joint", "--method", "pool", "--slack", "2", "--json")
+    found = {line["promise"]: line["n_certified"] for line in json.loads(said)}
+    expected = mc.joint([mc.Pool([votes("columns:1"), votes("rows:1")])], 1, slack=2)
+    names = ("recovery", "detection", "unwavering")
+    assert found == {name: getattr(expected, name).certified.sum() for name in names}

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from majorcert.commands.inputs import defenders_of, patches_of
-from majorcert.commands.options import Json, Patches, Promise, Promised, Stores, Truth
+from majorcert.commands.options import Json, Patches, Stores, Truth
 from majorcert.commands.terminal import remark, say_json, say_table
 from majorcert.core.threat import as_patch
 from majorcert.errors import StoreError
@@ -18,13 +18,21 @@ from majorcert.reports.contents import defender_names
 from majorcert.reports.methods import METHODS, Judged, counted, judged
 
 Method = StrEnum("Method", {name: name for name in METHODS})  # type: ignore[misc]
+JOINT = ("recovery", "detection", "unwavering")
+Promised = StrEnum("Promised", ["recovery", "detection", "unwavering", "joint"])
 
 
 def certify(
     evidence: Stores,
     patch: Patches,
     method: Annotated[list[Method] | None, typer.Option(help="By default majorcert-exact; repeatable.")] = None,
-    promise: Promised = Promise.RECOVERY,
+    promise: Annotated[
+        Promised,
+        typer.Option(
+            help="'recovery': no patch changes the label; 'detection': not without an alert; 'unwavering': none "
+            "even raises one; 'joint': each of these."
+        ),
+    ] = Promised.recovery,
     top: Annotated[
         list[int] | None, typer.Option(min=1, help="That the label stays among so many, by all votes; repeatable.")
     ] = None,
@@ -50,8 +58,7 @@ def certify(
     """Certify recorded votes against every placement of a patch.
 
     Methods for all the evidence together: majorcert-exact, majorcert-paper, pool (their votes are added up), detection
-    (no patch changes the label without an alert), unwavering (none changes it or raises an alert). For each defender
-    alone: drs-margin, drs-local, pg-drs (PatchGuard).
+    (no patch changes the label without an alert). For each defender alone: drs-margin, drs-local, pg-drs (PatchGuard).
 
     Example: majorcert certify runs/*/digits-test.zarr --patch 1 --patch 2x3 --promise detection -o verdicts
     """
@@ -68,7 +75,8 @@ def certify(
             masking = [load_masked(store, each, guarded, mask_threshold) for store in evidence if chosen == "pg-drs"]
             if fragile is not None:
                 masking = [defender.tolerating(fragile) for defender in masking]
-            results += judged(chosen, masking or defenders, each, slack, promise)
+            for promised in JOINT if promise == "joint" else [promise]:
+                results += judged(chosen, masking or defenders, each, slack, promised)
     if out is not None:
         _save(results, out)
     lines = [counted(who, verdict, labels) for who, verdict in results]

@@ -99,4 +99,4 @@ ALONE: Mapping[str, Callable[[Evidence, Patch], Verdict]] = {
     "drs-local": lambda each, patch: drs(each, patch, bound="local"),
     "pg-drs": lambda each, patch: replace(drs(each, patch, bound="local"), method="pg-drs"),
 }
-METHODS = (*TOGETHER, *ALERTING, *ALONE)
+METHODS = (*TOGETHER, "detection", *ALONE)
