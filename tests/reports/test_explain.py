@@ -54,6 +54,28 @@ def test_an_image_that_is_certified(contents: Contents) -> None:
     assert f"largest certified square: {largest}x{largest}" in lines
 
 
+def test_what_is_left_without_a_placement(contents: Contents) -> None:
+    watched = Contents(contents.defenders, [PATCH], truth=contents.truth, promise="detection")
+    verdict = mc.detect(contents.defenders, PATCH)
+    assert verdict.certified.any() != verdict.certified.all()
+    for image in (int(np.flatnonzero(verdict.certified)[0]), int(np.flatnonzero(~verdict.certified)[0])):
+        lines, safe, told = explain(watched, image + 100, PATCH)
+        text = "\n".join(lines)
+        assert np.array_equal(safe, verdict.safe[image])
+        if verdict.certified[image]:
+            assert "no alert, and certified: no 3x3 patch changes the label without one" in text
+        else:
+            assert f"alert against 3x3: another label is left without {(~safe).sum()} of 100 placements" in text
+            assert told.placement == verdict.witness(image).placement
+        assert "largest" not in text
+        assert sentence(told, contents.class_names) in lines
+        for one in told.testimonies:
+            assert f"without what the patch could touch, {contents.class_names[one.can_say[0]]}" in text
+            assert f"{one.told.n_touched} of {one.told.n_ablations} ablations are left out" in text
+    with pytest.raises(mc.EvidenceError, match="'recovery' or 'detection', got 'hope'"):
+        Contents(contents.defenders, [PATCH], promise="hope")
+
+
 def test_a_placement_can_be_chosen(contents: Contents) -> None:
     _, _, told = explain(contents, 103, PATCH, (9, 0))
     assert told == scene(contents.defenders, PATCH, 3, (9, 0))

@@ -12,6 +12,7 @@ from cases import draw_case
 import majorcert as mc
 from majorcert.reports.contents import Contents
 from majorcert.reports.page import write_report
+from majorcert.reports.promises import PROMISES
 from majorcert.reports.story import Scene, scene, sentence
 from reports import ReachOnly, coherent_ballots, every_kind, painted
 
@@ -189,6 +190,34 @@ def test_every_kind_and_shape_is_shown_as_the_core_judges_it(
     page.locator("#stage").focus()
     page.keyboard.press("ArrowDown")
     assert page.locator("article.defender canvas").count() == picked.count(0) + picked.count(3)
+
+
+@pytest.mark.parametrize("picked", [(0,), (2,), (3,), (0, 2, 3)])
+def test_what_is_left_without_each_placement_is_what_the_core_says(
+    picked: tuple[int, ...], tmp_path: Path, open_page: Open
+) -> None:
+    """Ballots, a pool that is known by its sets alone, and masks: numbers, words and the claim of detection."""
+    defenders, patches = [every_kind(12)[place] for place in picked], [mc.Patch(2), mc.Patch(4)]
+    names = ["a", "b", "c"]
+    contents = Contents(defenders, patches, class_names=names, promise="detection")
+    write_report(path := tmp_path / "page.html", contents)
+    page, seen = open_page(path), set()
+    for patch in patches:
+        verdict = mc.detect(defenders, patch)
+        seen |= set(verdict.alert.tolist())
+        for image in range(12):
+            unsafe, scenes, words = page.evaluate(ASK, [image, str(patch), [[1, 2], [0, 0]]])
+            assert unsafe == (~verdict.safe[image]).ravel().tolist()
+            core = [scene(defenders, patch, image, at, PROMISES["detection"]) for at in ((1, 2), (0, 0))]
+            assert scenes == [told_by_core(told) for told in core]
+            assert words == [sentence(told, names) for told in core]
+    assert seen == {True, False}
+    assert "without an alert" in page.locator("h1.claim").first.inner_text()
+    assert "promise of detection" in page.locator(".prose").inner_text()
+    n_alerts = int(mc.detect(defenders, patches[0]).alert.sum())
+    assert page.locator(".badge.open").count() == n_alerts
+    assert all("alert" in text for text in page.locator(".badge").all_inner_texts())
+    assert page.locator("#fact-largest").count() == 0
 
 
 def test_votes_of_a_larger_ensemble_are_those_of_the_core(

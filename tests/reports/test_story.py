@@ -5,6 +5,7 @@ import pytest
 from cases import draw_case
 
 import majorcert as mc
+from majorcert.reports.promises import PROMISES
 from majorcert.reports.story import scene, sentence
 from reports import ReachOnly
 
@@ -24,6 +25,24 @@ def test_scenes_agree_with_the_verdict_at_every_placement(seed: int) -> None:
             assert told.clean == verdict.predicted[image]
             if (witness := verdict.witness(image)) and witness.placement == placement:
                 assert (told.rival, told.forced) == (witness.rival, witness.forced)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_scenes_of_detection_say_what_is_left_without_each_placement(seed: int) -> None:
+    case = draw_case(seed, n_classes=4, n_defenders=1 + seed % 4, image_sizes=[(4, 5), (5, 4)], n_images=3)
+    defenders, patch = case.ballots(), mc.Patch(*case.patch)
+    if seed % 4 == 0:
+        defenders = [mc.Pool(defenders)]
+    verdict = mc.detect(defenders, patch)
+    for image in range(case.n_images):
+        for placement in np.ndindex(verdict.safe.shape[1:]):
+            told = scene(defenders, patch, image, placement, PROMISES["detection"])
+            assert (told.safe, told.clean) == (verdict.safe[image][placement], verdict.predicted[image])
+            assert sentence(told, NAMES).startswith("No alert from here" if told.safe else "Alert")
+            assert {len(one.can_say) for one in told.testimonies} == {1}
+            if (witness := verdict.witness(image)) and witness.placement == placement:
+                assert told.rival == witness.rival
+                assert tuple(one.can_say[0] for one in told.testimonies) == witness.forced
 
 
 def test_tallies_count_what_the_patch_cannot_touch() -> None:
@@ -92,3 +111,45 @@ def test_names_that_could_be_misread_stand_in_quotation_marks() -> None:
     told = scene(bands(SPLIT, SPLIT, FIRM), mc.Patch(2), 0, (0, 0))
     text = sentence(told, [str(label) for label in range(8)])
     assert text == "Not safe here: with rows:1 #1 and columns:1 saying “5”, “5” has 2 of 3 votes and “3” has 1."
+
+
+NEAR = [3] * 5 + [5] * 4
+LEFT = "without what the patch could touch"
+
+
+@pytest.mark.parametrize(
+    ("votes", "at", "expected"),
+    [
+        ([FIRM], 0, f"No alert from here: {LEFT}, rows:1 says cat."),
+        ([NEAR], 0, f"Alert: {LEFT}, rows:1 says dog."),
+        ([NEAR], 7, f"No alert from here: {LEFT}, rows:1 says cat."),
+        (
+            [FIRM, NEAR, FIRM],
+            0,
+            f"No alert from here: {LEFT}, rows:1 #1 and rows:1 #2 say cat and columns:1 says dog: cat has 2 of 3.",
+        ),
+        (
+            [NEAR, NEAR, FIRM],
+            0,
+            f"Alert: {LEFT}, rows:1 #2 says cat and rows:1 #1 and columns:1 say dog: cat has 1 of 3, dog 2.",
+        ),
+        (
+            [[3] * 5 + [2] * 4, FIRM],
+            0,
+            f"Alert: {LEFT}, columns:1 says cat and rows:1 says bird: cat has 1 of 2, bird 1, "
+            "and the tie goes to bird, the smaller label.",
+        ),
+    ],
+)
+def test_what_is_left_in_words(votes: list[list[int]], at: int, expected: str) -> None:
+    assert sentence(scene(bands(*votes), mc.Patch(2), 0, (at, at), PROMISES["detection"]), NAMES) == expected
+
+
+def test_who_cannot_say_what_is_left_says_so() -> None:
+    """Masks that are too small for the patch: no label is certain, and there is an alert."""
+    masks = mc.Masks(2, stride=2)
+    n = masks.n_masks((9, 9))
+    pairs = mc.MaskPairs(np.full((1, n, n), 3), masks=masks, image_size=(9, 9), n_classes=8)
+    told = scene([pairs, *bands(FIRM, NEAR)], mc.Patch(4), 0, (0, 0), PROMISES["detection"])
+    assert "rows:1 says cat, columns:1 says dog and masks:2/2 cannot tell" in sentence(told, NAMES)
+    assert not told.safe

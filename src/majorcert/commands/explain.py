@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from majorcert.commands.inputs import defenders_of, patches_of, pictures_of
-from majorcert.commands.options import PATCH, DataDir, Images, SplitSeed, Stores, Truth
+from majorcert.commands.options import PATCH, DataDir, Images, Promise, Promised, SplitSeed, Stores, Truth
 from majorcert.commands.terminal import remark, say
 from majorcert.errors import PatchError
 from majorcert.files.atomic import replacing
@@ -25,6 +25,7 @@ def explain(
     at: Annotated[
         str | None, typer.Option(help="TOP,LEFT of the patch; by default the first unsafe placement.")
     ] = None,
+    promise: Promised = Promise.RECOVERY,
     save: Annotated[Path | None, typer.Option(help="Save the map as a PNG file.")] = None,
     images: Images = None,
     truth: Truth = None,
@@ -33,6 +34,8 @@ def explain(
 ) -> None:
     """Say of one image where a patch could change its label, what each defender could be made to say, and why.
 
+    Under --promise detection: what is left when a placement is taken out, and whether that raises an alert.
+
     Example: majorcert explain evidence/*.zarr --image 17 --patch 5 --save map.png
     """
     check_output(save, PNG)
@@ -40,7 +43,7 @@ def explain(
     (size,) = patches_of([patch], evidence[0], defenders[0])
     pictures = pictures_of(images, defenders[0], data_dir, split_seed)
     known = find_truth(truth, evidence[0], defenders[0], remark)
-    contents = Contents(defenders, [size], truth=known, pictures=pictures)
+    contents = Contents(defenders, [size], truth=known, pictures=pictures, promise=promise)
     lines, safe, scene = story(contents, image, size, None if at is None else _placement(at))
     say(*lines)
     if save is not None:

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from majorcert.commands.inputs import defenders_of, patches_of, pictures_of
-from majorcert.commands.options import DataDir, Images, Patches, SplitSeed, Stores, Truth
+from majorcert.commands.options import DataDir, Images, Patches, Promise, Promised, SplitSeed, Stores, Truth
 from majorcert.commands.terminal import remark, stderr
 from majorcert.core.threat import Patch
 from majorcert.core.verdict import Verdict
@@ -23,6 +23,7 @@ def report(
     evidence: Stores,
     patch: Patches,
     out: Annotated[Path, typer.Option("--out", "-o", help="The HTML file to write.")] = Path("report.html"),
+    promise: Promised = Promise.RECOVERY,
     images: Images = None,
     truth: Truth = None,
     title: Annotated[str, typer.Option(help="Stands at the top of the page.")] = "Certified patch robustness",
@@ -43,7 +44,8 @@ def report(
             patches,
             truth=find_truth(truth, evidence[0], defenders[0], remark),
             pictures=pictures_of(images, defenders[0], data_dir, split_seed),
-            verdicts=[verdict for store in evidence for verdict in _masked(store, patches)],
+            verdicts=[] if promise == "detection" else [each for store in evidence for each in _masked(store, patches)],
+            promise=promise,
         )
         write_report(out, contents, title=title, limit=limit, progress=shown.update)
     typer.echo(out)

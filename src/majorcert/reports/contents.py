@@ -16,6 +16,7 @@ from majorcert.errors import DataError, EvidenceError, PatchError
 from majorcert.errors.checks import check_together
 from majorcert.files.truth import split_size
 from majorcert.files.untrusted import cleaned
+from majorcert.reports.promises import PROMISES, Promise
 from majorcert.reports.rooms import room_of
 
 Pictures = npt.NDArray[np.uint8]
@@ -36,6 +37,8 @@ class Contents:
     class_names: tuple[str, ...]
     verdicts: tuple[Verdict, ...]
     """of other methods on the same images: more rows for the table"""
+    promise: Promise
+    """what the page or the story is about"""
 
     def __init__(
         self,
@@ -46,11 +49,13 @@ class Contents:
         pictures: npt.ArrayLike | None = None,
         class_names: Sequence[str] | None = None,
         verdicts: Sequence[Verdict] = (),
+        promise: str = "recovery",
     ) -> None:
         """Check and keep.
 
         Args:
             truth: the true label of each image.
+            promise: "recovery", or "detection" for what is left without each placement, and alerts.
             class_names: by default those that the evidence records, if any.
             pictures: uint8 images, (images, channels, height, width) with 1 or 3 channels, or (images, height, width).
         """
@@ -60,6 +65,8 @@ class Contents:
             raise EvidenceError("a report shows images, and this evidence holds none; give evidence of at least one")
         if any(defender.as_recorded() is not defender for defender in defenders):
             raise EvidenceError("a report shows votes as they were recorded; give the ballots without a tolerance")
+        if promise not in PROMISES:
+            raise EvidenceError(f"a promise is {' or '.join(map(repr, PROMISES))}, got {promise!r}")
         if not patches:
             raise PatchError("a report needs at least one patch size; give for example [Patch(5)]")
         for patch in patches:
@@ -75,6 +82,7 @@ class Contents:
             pictures=None if pictures is None else _checked_pictures(np.asarray(pictures), first),
             class_names=_checked_names(class_names or first.provenance.get("class_names"), first.n_classes),
             verdicts=tuple(verdicts),
+            promise=PROMISES[promise],
         )
 
     def __len__(self) -> int:

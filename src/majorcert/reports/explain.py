@@ -5,15 +5,16 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from majorcert.core.majority import majorcert
 from majorcert.core.reach import Evidence
 from majorcert.core.threat import Bools, Patch
+from majorcert.core.verdict import Verdict
 from majorcert.defences.largest import largest_patch
 from majorcert.errors import DataError
 from majorcert.files.untrusted import cleaned
 from majorcert.reports.contents import Contents
 from majorcert.reports.drawing import safe_text
 from majorcert.reports.png import UNSAFE, png
+from majorcert.reports.rows import safe_map
 from majorcert.reports.story import Scene, Testimony, scene, sentence
 
 MAP_SIDE = 512
@@ -45,7 +46,7 @@ def explain(
     """
     position = position_of(contents.defenders[0], image)
     one = [defender[np.array([position])] for defender in contents.defenders]
-    verdict = majorcert(one, patch)
+    verdict, promise = contents.promise.judge(one, patch), contents.promise
     safe = np.ones(patch.n_placements(contents.image_size), dtype=bool) if verdict.safe is None else verdict.safe[0]
     witness = verdict.witness(0)
     middle = (safe.shape[0] // 2, safe.shape[1] // 2)
@@ -54,13 +55,11 @@ def explain(
         raise DataError(
             f"a {patch} patch has its top-left pixel at 0,0 to {safe.shape[0] - 1},{safe.shape[1] - 1}; got {at}"
         )
-    told = scene(contents.defenders, patch, position, at)
+    told = scene(contents.defenders, patch, position, at, promise)
     names = [cleaned(name) for name in contents.class_names]
-    largest = int(largest_patch(one)[0])
     lines = [
         f"image {image}: {names[told.clean]}" + _truth(contents, position, told.clean, names),
-        _verdict(bool(verdict.certified[0]), str(verdict.by[0]), patch, safe),
-        f"largest certified square: {f'{largest}x{largest}' if largest else 'none'}",
+        *(_alert(patch, safe) if promise.alerts else _verdict(verdict, one)),
         "",
         *safe_text(thinned(safe)),
         "",
@@ -68,7 +67,7 @@ def explain(
         sentence(told, names),
     ]
     for testimony in told.testimonies:
-        lines += ["", *_defender(testimony, names)]
+        lines += ["", *(_without if promise.alerts else _defender)(testimony, names)]
     return lines, safe, told
 
 
@@ -110,10 +109,31 @@ def _truth(contents: Contents, position: int, clean: int, names: Sequence[str]) 
     return " (correct)" if truth == clean else f" (wrong, it is {names[truth]})"
 
 
-def _verdict(certified: bool, by: str, patch: Patch, safe: Bools) -> str:
-    if certified:
-        return f"certified against {patch} at all {safe.size:,} placements, by theorem {by[-1]}"
-    return f"not certified against {patch}: {(~safe).sum():,} of {safe.size:,} placements are not proved safe"
+def _verdict(verdict: Verdict, one: Sequence[Evidence]) -> list[str]:
+    largest, patch, safe = int(largest_patch(one)[0]), verdict.patch, safe_map(verdict)
+    found = f"not certified against {patch}: {(~safe).sum():,} of {safe.size:,} placements are not proved safe"
+    if verdict.certified[0]:
+        found = f"certified against {patch} at all {safe.size:,} placements, by theorem {verdict.by[0][-1]}"
+    return [found, f"largest certified square: {f'{largest}x{largest}' if largest else 'none'}"]
+
+
+def _alert(patch: Patch, safe: Bools) -> list[str]:
+    if safe.all():
+        return [
+            f"no alert, and certified: no {patch} patch changes the label without one, at all {safe.size:,} placements"
+        ]
+    return [f"alert against {patch}: another label is left without {(~safe).sum():,} of {safe.size:,} placements"]
+
+
+def _without(one: Testimony, names: Sequence[str]) -> list[str]:
+    left = names[one.can_say[0]] if len(one.can_say) == 1 else "nothing certain"
+    lines, told = [f"{one.name} says {names[one.label]}; without what the patch could touch, {left}"], one.told
+    if not told.n_ablations:
+        return lines
+    shown = told.tallies[:MOST_TALLIES]
+    widest = max([5, *(len(names[tally.label]) for tally in shown)])
+    lines += [f"  {told.n_touched} of {told.n_ablations} ablations are left out", f"  {'label':{widest}}  votes   left"]
+    return [*lines, *(f"  {names[tally.label]:{widest}}  {tally.votes:5}  {tally.kept:5}" for tally in shown)]
 
 
 def _defender(one: Testimony, names: Sequence[str]) -> list[str]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from majorcert.core.ballots import Ballots
 from majorcert.core.majority import DrsBound
-from majorcert.core.reach import NO_LABEL, Evidence
+from majorcert.core.reach import NO_LABEL, Evidence, Reach
 from majorcert.core.threat import Bools, Patch
 from majorcert.defences.bounds import Bounds
 from majorcert.defences.clipped import ClippedScores
@@ -22,6 +22,8 @@ from majorcert.defences.pool import Pool
 from majorcert.reports.payload import Block
 
 Placement = tuple[int, int]
+Sets = Callable[[Evidence, Patch], Reach]
+"""What a defender can be made to say at each placement, or what it says without each: as the promise has it."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,7 @@ class Room:
     """what the script is told of a defender"""
     blocks: Callable[[int, Any], Iterator[Block]]
     """what the script is given once, of the defender at that place"""
-    images: Callable[[str, Any, Sequence[Patch]], Iterator[Block]]
+    images: Callable[[str, Any, Sequence[Patch], Sets], Iterator[Block]]
     """what it is given of some images, named after their block"""
 
 
@@ -128,7 +130,7 @@ def _ballots_blocks(place: int, ballots: Ballots) -> Iterator[Block]:
     yield Block.of(f"regions{place}", np.packbits(regions.reshape(len(regions), -1), axis=1))
 
 
-def _ballots_images(name: str, some: Ballots, patches: Sequence[Patch]) -> Iterator[Block]:
+def _ballots_images(name: str, some: Ballots, patches: Sequence[Patch], sets: Sets) -> Iterator[Block]:
     # All first votes, then all second ones: runs of equal numbers pack better.
     yield Block.of(f"votes{name}", some.labels.transpose(2, 0, 1))
 
@@ -152,7 +154,7 @@ def _pairs_blocks(place: int, pairs: MaskPairs) -> Iterator[Block]:
     yield Block.of(f"regions{place}", np.packbits(hidden.reshape(len(hidden), -1), axis=1))
 
 
-def _pairs_images(name: str, some: MaskPairs, patches: Sequence[Patch]) -> Iterator[Block]:
+def _pairs_images(name: str, some: MaskPairs, patches: Sequence[Patch], sets: Sets) -> Iterator[Block]:
     """The label under each mask alone, and another one that a second mask makes of it, if any does."""
     n = some.masks.n_masks(some.image_size)
     table = np.empty((len(some), n, n), dtype=some.labels.dtype)
@@ -164,9 +166,9 @@ def _pairs_images(name: str, some: MaskPairs, patches: Sequence[Patch]) -> Itera
     yield Block.of(f"votes{name}", np.stack([singles, np.where(some.unanimous(), NO_LABEL, changed)]))
 
 
-def _reach_images(name: str, some: Evidence, patches: Sequence[Patch]) -> Iterator[Block]:
+def _reach_images(name: str, some: Evidence, patches: Sequence[Patch], sets: Sets) -> Iterator[Block]:
     for patch in patches:
-        reach = some.reach(patch)
+        reach = sets(some, patch)
         n_images, n_slots = reach.listed.shape
         head = np.concatenate([[n_slots, *reach.below.shape[1:]], reach.rows, reach.columns])
         yield Block.of(f"cells{name}.{patch}", head.astype(np.int32))

@@ -44,6 +44,8 @@ class Row:
     n_correct: int | None
     """images predicted correctly; None when the truth is not known, as for the next"""
     n_certified_and_correct: int | None
+    n_alerts: int | None = None
+    """images that raise an alert as they are; of detection"""
 
     @property
     def clean(self) -> float:
@@ -58,9 +60,10 @@ class Row:
     @classmethod
     def of(cls, who: str, verdict: Verdict, truth: npt.ArrayLike | None) -> "Row":
         counts = summary(verdict, verdict.predicted if truth is None else truth)
-        known = (None, None) if truth is None else (counts.n_correct, counts.n_certified_and_correct)
+        correct, proved = (None, None) if truth is None else (counts.n_correct, counts.n_certified_and_correct)
         method = WORDS.get(verdict.method, verdict.method)
-        return cls(who, method, str(verdict.patch), counts.n, counts.n_certified, *known)
+        n_alerts = None if verdict.alert is None else int(verdict.alert.sum())
+        return cls(who, method, str(verdict.patch), counts.n, counts.n_certified, correct, proved, n_alerts)
 
 
 def alone(defender: Evidence, patch: Patch) -> Iterator[Verdict]:

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from majorcert.core.majority import majorcert
 from majorcert.core.plurality import plurality_of_labels, standing
-from majorcert.core.reach import NO_LABEL, Evidence
+from majorcert.core.reach import NO_LABEL, Evidence, Reach
 from majorcert.core.threat import Bools, Patch
 from majorcert.reports.contents import defender_names
+from majorcert.reports.promises import PROMISES, Promise
 from majorcert.reports.rooms import Told, room_of
 from majorcert.reports.rows import safe_map
 
@@ -54,14 +54,22 @@ class Scene:
     forced: tuple[int, ...]
     """what each defender is made to say in the worst case for the clean label"""
     testimonies: tuple[Testimony, ...]
+    promise: str = "recovery"
+    """under detection, what a defender can say is what it says without all that the patch could touch"""
 
 
-def scene(defenders: Sequence[Evidence], patch: Patch, image: int, placement: tuple[int, int]) -> Scene:
+def scene(
+    defenders: Sequence[Evidence],
+    patch: Patch,
+    image: int,
+    placement: tuple[int, int],
+    promise: Promise = PROMISES["recovery"],
+) -> Scene:
     """The story of the image at the given position of the evidence, with the patch at (top, left)."""
     only = np.array([image])
     some = [defender[only] for defender in defenders]
     n_classes = some[0].n_classes
-    reach = np.stack([_reach(defender, patch, placement) for defender in some])
+    reach = np.stack([_labels(promise.sets(defender, patch), defender.n_classes, placement) for defender in some])
     labels = np.stack([defender.label for defender in some], axis=1)
     clean = int(plurality_of_labels(labels, n_classes)[0])
 
@@ -76,7 +84,7 @@ def scene(defenders: Sequence[Evidence], patch: Patch, image: int, placement: tu
     return Scene(
         placement=placement,
         clean=clean,
-        safe=bool(safe_map(majorcert(some, patch))[0][placement]),
+        safe=bool(safe_map(promise.judge(some, patch))[0][placement]),
         rival=rival,
         n_clean=n_clean,
         n_rival=int(reach[:, rival].sum()),
@@ -85,14 +93,15 @@ def scene(defenders: Sequence[Evidence], patch: Patch, image: int, placement: tu
             Testimony(name, int(one.label[0]), tuple(np.flatnonzero(inside).tolist()), told)
             for name, one, inside, told in zip(defender_names(defenders), some, reach, tells, strict=True)
         ),
+        promise=promise.name,
     )
 
 
-def _reach(defender: Evidence, patch: Patch, placement: tuple[int, int]) -> Bools:
-    """(classes,): is this label in reach of the only image at this placement?"""
+def _labels(sets: Reach, n_classes: int, placement: tuple[int, int]) -> Bools:
+    """(classes,): is this label in the set of the only image at this placement?"""
     top, left = (np.array([side]) for side in placement)
-    here = defender.reach(patch).at(np.array([0]), top, left)
-    inside = np.arange(defender.n_classes) < here.below[0, 0, 0]
+    here = sets.at(np.array([0]), top, left)
+    inside = np.arange(n_classes) < here.below[0, 0, 0]
     used = here.listed[0] != NO_LABEL
     inside[here.listed[0][used]] = here.members[0, used, 0, 0]
     return inside
@@ -103,6 +112,8 @@ def sentence(scene: Scene, class_names: Sequence[str]) -> str:
     class_names = [name if PLAIN_NAME.fullmatch(name) else f"“{name}”" for name in class_names]
     told = scene.testimonies
     clean, rival = class_names[scene.clean], class_names[scene.rival]
+    if scene.promise == "detection":
+        return _left(scene, class_names)
     if len(told) == 1:
         if scene.safe:
             return f"Safe here: {told[0].name} cannot be moved from {clean}."
@@ -122,6 +133,27 @@ def sentence(scene: Scene, class_names: Sequence[str]) -> str:
         f"Safe here: {'; '.join(clauses)}; {_all(unmoved)} cannot be moved: {clean} keeps {scene.n_clean} of "
         f"{len(told)}, {rival} gets at most {scene.n_rival}{tie}."
     )
+
+
+def _left(scene: Scene, class_names: Sequence[str]) -> str:
+    """What is said without all that the patch could touch, and whether that raises an alert."""
+    told, clean, rival = scene.testimonies, class_names[scene.clean], class_names[scene.rival]
+    unsure = [one.name for one in told if len(one.can_say) > 1]
+    labels = sorted(
+        {one.can_say[0] for one in told if len(one.can_say) == 1}, key=lambda label: (label != scene.clean, label)
+    )
+    groups = [[one.name for one in told if one.can_say == (label,)] for label in labels]
+    clauses = [
+        f"{_all(names)} say{'s' if len(names) == 1 else ''} {class_names[label]}"
+        for names, label in zip(groups, labels, strict=True)
+    ]
+    clauses += [f"{_all(unsure)} cannot tell"] if unsure else []
+    said = f"without what the patch could touch, {_all(clauses)}"
+    votes = f": {clean} has {scene.n_clean} of {len(told)}" if len(told) > 1 else ""
+    if scene.safe:
+        return f"No alert from here: {said}{votes}."
+    tie = f", and the tie goes to {rival}, the smaller label" if scene.n_rival == scene.n_clean else ""
+    return f"Alert: {said}" + (f"{votes}, {rival} {scene.n_rival}{tie}." if votes else ".")
 
 
 def _moved(scene: Scene, one: Testimony, class_names: Sequence[str]) -> str:

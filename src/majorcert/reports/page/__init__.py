@@ -29,7 +29,7 @@ LIMIT = 10_000
 SCRIPTS = ("payload", "majority", "reach", "ballots", "pairs", "story", "drawing", "gallery", "explorer", "page")
 IMAGES_PER_BLOCK = 256
 """The page unpacks one block at a time, when an image of it is looked at."""
-BY = ("", "theorem1", "theorem2")
+BY = ("", "theorem1", "theorem2", "detection")
 MOST_CONFUSION_CLASSES = 12
 """Up to so many classes the confusion is a square; beyond that, a list of the most frequent mistakes."""
 MOST_SQUARES = 12
@@ -90,8 +90,8 @@ def page(
         n_shown=len(shown),
         pictures=pictures,
         outcomes={str(found.patch): _outcomes(contents, found) for found in numbers.findings},
-        curves=curve_chart(numbers.curves),
-        largest=largest_chart(numbers.largest),
+        curves=curve_chart(numbers.curves) if numbers.curves else None,
+        largest=None if numbers.largest is None else largest_chart(numbers.largest),
         confusion=partial(_confusion, contents),
         mistaken=_mistaken,
         heat_map=heat_map,
@@ -121,7 +121,8 @@ def _environment() -> Environment:
 
 def _facts(contents: Contents, numbers: Overview) -> dict[str, Ints]:
     """(images,) each: what the gallery knows of every image."""
-    facts = {"image": contents.images, "predicted": numbers.findings[0].verdict.predicted, "largest": numbers.largest}
+    facts = {"image": contents.images, "predicted": numbers.findings[0].verdict.predicted}
+    facts["largest"] = np.zeros(len(contents), dtype=np.int64) if numbers.largest is None else numbers.largest
     facts["truth"] = np.full(len(contents), -1) if contents.truth is None else contents.truth
     facts |= {f"label{place}": defender.label for place, defender in enumerate(contents.defenders)}
     for found in numbers.findings:
@@ -142,7 +143,7 @@ def _evidence_blocks(contents: Contents, shown: Ints) -> Iterator[Block]:
         yield from room.blocks(place, defender)
         for number, start in enumerate(range(0, len(shown), IMAGES_PER_BLOCK)):
             some = defender[shown[start : start + IMAGES_PER_BLOCK]]
-            yield from room.images(f"{place}.{number}", some, contents.patches)
+            yield from room.images(f"{place}.{number}", some, contents.patches, contents.promise.sets)
 
 
 def _any_patch(contents: Contents) -> bool:
@@ -158,6 +159,7 @@ def _manifest(
         "classNames": contents.class_names,
         "patches": [(patch.height, patch.width) for patch in contents.patches],
         "by": BY,
+        "promise": contents.promise.name,
         "palette": PALETTE,
         "hasTruth": contents.truth is not None,
         "nShown": len(shown),
@@ -184,17 +186,16 @@ def _manifest(
 def _outcomes(contents: Contents, found: Findings) -> list[Outcome]:
     certified = found.verdict.certified
     n_certified = int(certified.sum())
+    # Without slack and tolerance there is an alert just where nothing is certified.
+    sure, doubtful = ("no alert", "alert") if contents.promise.alerts else ("certified", "not certified")
     if contents.truth is None:
-        return [
-            Outcome("proved", "certified", n_certified),
-            Outcome("open", "not certified", len(contents) - n_certified),
-        ]
+        return [Outcome("proved", sure, n_certified), Outcome("open", doubtful, len(contents) - n_certified)]
     correct = found.verdict.predicted == contents.truth
     kinds = (
-        ("proved", "certified and correct", certified & correct),
-        ("danger", "certified and wrong", certified & ~correct),
-        ("open", "correct, not certified", ~certified & correct),
-        ("wrong", "wrong, not certified", ~certified & ~correct),
+        ("proved", f"{sure} and correct", certified & correct),
+        ("danger", f"{sure} and wrong", certified & ~correct),
+        ("open", f"correct, {doubtful}", ~certified & correct),
+        ("wrong", f"wrong, {doubtful}", ~certified & ~correct),
     )
     return [Outcome(key, text, int(chosen.sum())) for key, text, chosen in kinds]
 

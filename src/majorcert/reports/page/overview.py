@@ -6,7 +6,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from majorcert.core.majority import majorcert
 from majorcert.core.plurality import Ints
 from majorcert.core.threat import Patch
 from majorcert.core.verdict import Verdict
@@ -69,8 +68,8 @@ class Overview:
     """What the first part of the page shows."""
 
     findings: tuple[Findings, ...]
-    largest: Ints
-    """(images,) side of the largest certified square"""
+    largest: Ints | None
+    """(images,) side of the largest certified square; detection, which must know the patch, has none"""
     curves: tuple[Curve, ...]
     """of the ensemble, then of each defender alone"""
 
@@ -81,6 +80,8 @@ def overview(contents: Contents, progress: Progress = lambda step: None) -> Over
     for patch in contents.patches:
         progress(f"certifying against {patch}")
         findings.append(_findings(contents, patch))
+    if contents.promise.alerts:
+        return Overview(tuple(findings), None, ())
     progress("finding the largest certified patches")
     largest = largest_patch(contents.defenders)
     curves = [_curve(contents, "ensemble", largest, findings[0].verdict.predicted)]
@@ -94,7 +95,7 @@ def overview(contents: Contents, progress: Progress = lambda step: None) -> Over
 
 
 def _findings(contents: Contents, patch: Patch) -> Findings:
-    verdict = majorcert(contents.defenders, patch)
+    verdict = contents.promise.judge(contents.defenders, patch)
     safe = safe_map(verdict)
     return Findings(
         patch=patch,
@@ -111,9 +112,13 @@ def _methods(contents: Contents, patch: Patch, ensemble: Verdict) -> tuple[Row, 
     verdicts = [
         (name, verdict)
         for name, defender in zip(contents.names, contents.defenders, strict=True)
-        for verdict in alone(defender, patch)
+        for verdict in (
+            [contents.promise.judge([defender], patch)] if ensemble.alert is not None else alone(defender, patch)
+        )
     ]
-    if len(contents.defenders) > 1:
+    if len(contents.defenders) > 1 and ensemble.alert is not None:
+        verdicts.append(("ensemble", ensemble))
+    elif len(contents.defenders) > 1:
         verdicts += [("ensemble", by_theorem1(ensemble)), ("ensemble", ensemble)]
     for other in contents.verdicts:
         if other.patch == patch:

@@ -76,11 +76,12 @@ class Tallies {
     return this.regionsOf[this.cellOf[top * this.nLefts + left]];
   }
 
-  // A label is in reach iff its kept votes and all touched ballots together beat the kept votes of every other label.
+  // A label is in reach iff its kept votes and all touched ballots together beat the kept votes of every other label;
+  // of detection, iff its kept votes alone do.
   reachAt(top, left) {
     const { listed, firstUnlisted } = this;
     const kept = this.kept[this.cellOf[top * this.nLefts + left]];
-    const gain = N_CLASSES * this.touched(top, left).length;
+    const gain = DETECTION ? 0 : N_CLASSES * this.touched(top, left).length;
     const lower = listed.map((label, slot) => standing(kept[slot], label));
     const best = Math.max(standing(0, firstUnlisted), ...lower);
     return {
@@ -138,12 +139,14 @@ ROOMS.ballots = {
       row.querySelector(".need").style.left = `min(${need}, calc(100% - 2px))`;
       row.querySelector(".kept").textContent = kept;
       row.querySelector(".most").textContent = most;
-      row.querySelector(".reach").textContent = reach.has(label) ? "can win" : "";
+      row.querySelector(".reach").textContent = reach.has(label) ? (DETECTION ? "is left" : "can win") : "";
       row.classList.toggle("in-reach", reach.has(label));
     });
     const listed = told.tallies.slice(0, MOST_TALLIES).filter(({ label }) => reach.has(label)).length;
     const others = told.canSay.length - listed;
-    card.querySelector(".others").textContent = others ? `${others} other label${others > 1 ? "s" : ""} can win` : "No other label can win";
+    const can = DETECTION ? "without a vote is left" : "can win";
+    const none = DETECTION ? "Cells inside the outline are left out." : "No other label can win";
+    card.querySelector(".others").textContent = others ? `${others} other label${others > 1 ? "s" : ""} ${can}` : none;
     const canvas = card.querySelector("canvas");
     canvas.setAttribute("aria-label", `Ballots of ${told.name}: ${told.nTouched} of ${told.nAblations} are touched`);
     drawBallots(canvas, member, at, colours, isolated);

@@ -75,11 +75,12 @@ class Explorer {
     set("image", `#${facts.image[position]}`);
     set("says", CLASS_NAMES[ensemble.clean]);
     if (manifest.hasTruth) set("truth", CLASS_NAMES[facts.truth[position]]);
-    const why = by ? `, by theorem ${by.at(-1)}` : "";
-    set("verdict", nUnsafe ? `not certified against ${size}` : `certified against ${size}${why}`);
+    const why = by && !DETECTION ? `, by theorem ${by.at(-1)}` : "";
+    const alert = DETECTION ? (nUnsafe ? "alert, " : "no alert, ") : "";
+    set("verdict", nUnsafe ? `${alert}not certified against ${size}` : `${alert}certified against ${size}${why}`);
     set("unsafe", `${nUnsafe.toLocaleString("en")} of ${(ensemble.nTops * ensemble.nLefts).toLocaleString("en")}`);
     const largest = facts.largest[position];
-    set("largest", largest ? `${largest}x${largest}` : "none");
+    if (!DETECTION) set("largest", largest ? `${largest}x${largest}` : "none");
     document.getElementById("facts").dataset.state = nUnsafe ? "open" : "proved";
     document.getElementById("next-unsafe").disabled = nUnsafe === 0;
 

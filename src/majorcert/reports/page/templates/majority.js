@@ -35,6 +35,9 @@ function labelsOf(reach) {
   return labels;
 }
 
+// Under the promise of detection a reach holds what a defender says without all that the patch could touch.
+const DETECTION = manifest.promise === "detection";
+
 // An ensemble on one image with one patch: `members` come from the rooms of their kinds, `labels` are what each says unattacked.
 class Ensemble {
   constructor(members, labels, nTops, nLefts) {

@@ -4,7 +4,8 @@
 // One image under a patch. `planes`: the label under each mask alone, and another one from its row, -1 if there is none.
 class MaskedRows {
   constructor(planes, label, grid, covering, nLefts) {
-    Object.assign(this, { planes, grid, nLefts, nAblations: planes[0].length, listed: [label], ...covering });
+    const listed = DETECTION ? [...new Set(planes[0])].sort((a, b) => a - b) : [label];
+    Object.assign(this, { planes, grid, nLefts, nAblations: planes[0].length, listed, ...covering });
     this.counts = new Map();
     for (const each of planes[0]) this.counts.set(each, (this.counts.get(each) ?? 0) + 1);
     for (const each of planes[1]) if (each >= 0 && !this.counts.has(each)) this.counts.set(each, 0);
@@ -16,8 +17,15 @@ class MaskedRows {
     return this.regionsOf[this.cellOf[top * this.nLefts + left]];
   }
 
-  // The label alone where a covering mask has a row of one label; every label elsewhere.
+  // The label alone where a covering mask has a row of one label; every label elsewhere. Of detection: the label under
+  // the first mask that covers.
   reachAt(top, left) {
+    if (DETECTION) {
+      const [first] = this.touched(top, left);
+      const unknown = first === undefined;
+      const members = this.listed.map((each) => unknown || each === this.planes[0][first]);
+      return { listed: this.listed, members, below: unknown ? N_CLASSES : 0 };
+    }
     const proved = this.proving[this.cellOf[top * this.nLefts + left]] > 0;
     return { listed: this.listed, members: [true], below: proved ? 0 : N_CLASSES };
   }

@@ -58,7 +58,28 @@ function forcedClause(scene) {
   return listing(groups, "and");
 }
 
+// What is said without all that the patch could touch, and whether that raises an alert.
+function leftOf(scene) {
+  const told = scene.testimonies;
+  const first = (label) => (label === scene.clean ? -1 : label);
+  const firm = told.filter(({ canSay }) => canSay.length === 1);
+  const labels = [...new Set(firm.map(({ canSay }) => canSay[0]))].sort((a, b) => first(a) - first(b));
+  const clauses = labels.map((label) => {
+    const names = firm.filter(({ canSay }) => canSay[0] === label).map(({ name }) => name);
+    return `${listing(names, "and")} say${names.length === 1 ? "s" : ""} ${SPOKEN[label]}`;
+  });
+  const unsure = told.filter(({ canSay }) => canSay.length > 1).map(({ name }) => name);
+  if (unsure.length) clauses.push(`${listing(unsure, "and")} cannot tell`);
+  const said = `without what the patch could touch, ${listing(clauses, "and")}`;
+  const votes = told.length > 1 ? `: ${SPOKEN[scene.clean]} has ${scene.nClean} of ${told.length}` : "";
+  if (scene.safe) return `No alert from here: ${said}${votes}.`;
+  const rival = SPOKEN[scene.rival];
+  const tie = scene.nRival === scene.nClean ? `, and the tie goes to ${rival}, the smaller label` : "";
+  return `Alert: ${said}` + (votes ? `${votes}, ${rival} ${scene.nRival}${tie}.` : ".");
+}
+
 function sentenceOf(scene) {
+  if (DETECTION) return leftOf(scene);
   const told = scene.testimonies;
   const clean = SPOKEN[scene.clean];
   const rival = SPOKEN[scene.rival];
