@@ -11,6 +11,7 @@ from majorcert.core.reach import Evidence, Reach
 from majorcert.core.regions import Blocks, Columns, Rows, Strategy, strategy
 from majorcert.core.threat import Patch
 from majorcert.core.verdict import Verdict, Witness
+from majorcert.defences.bounds import Bounds
 from majorcert.defences.clipped import ClippedScores
 from majorcert.defences.fields import Fields
 from majorcert.defences.joint import Joint, joint
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from majorcert.audit.verify import verify
     from majorcert.files.evidence import load_evidence
     from majorcert.files.photo import Resizing, patch_from_photo, patch_on_photo
+    from majorcert.nets.bounding import BoundsDefender
     from majorcert.nets.defender import Defender, Ensemble
     from majorcert.nets.masking import MaskingDefender
     from majorcert.nets.protect import protect
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
     from majorcert.reports.report import report
 
 LATER = {
+    "BoundsDefender": "majorcert.nets.bounding",
     "Defender": "majorcert.nets.defender",
     "Ensemble": "majorcert.nets.defender",
     "MaskingDefender": "majorcert.nets.masking",
@@ -66,6 +69,8 @@ __all__ = [
     "Ballots",
     "BallotsError",
     "Blocks",
+    "Bounds",
+    "BoundsDefender",
     "ClippedScores",
     "Columns",
     "DataError",

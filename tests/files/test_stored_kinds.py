@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import majorcert as mc
+from majorcert.defences.bounds import Sizes
 from majorcert.files.evidence import load_evidence, save_evidence
 from majorcert.files.kinds import KINDS, kind_of
 from majorcert.files.publish import publish
@@ -49,8 +50,18 @@ def some_clipped() -> mc.ClippedScores:
     return mc.ClippedScores(mc.Scores.rounded(scores, one=100, **FACTS, provenance={"images_sha256": "ab"}))
 
 
+def some_bounds() -> mc.Bounds:
+    sizes, label = Sizes(2, "3x1"), RANDOM.integers(0, 20, N)
+    possible = RANDOM.random((N, sizes.n_placements((4, 6)), 20)) < 0.2
+    possible[: N // 2] = False
+    possible[np.arange(N), :, label] = True
+    facts: dict[str, Any] = {"image_size": (4, 6), "n_classes": 20, "provenance": {"images_sha256": "ab"}}
+    return mc.Bounds(label, possible, sizes=sizes, **facts)
+
+
 MAKERS: dict[str, Callable[[], Any]] = {
     "ballots": some_ballots,
+    "bounds": some_bounds,
     "clipped": some_clipped,
     "mask-pairs": some_pairs,
     "scores": some_scores,
@@ -180,6 +191,17 @@ def test_scores_with_forged_facts_are_refused(change: dict[str, object], tmp_pat
 @pytest.mark.parametrize("change", [{"scores_one": 99}, {"scores_one": 2**40}, {"strategy": "fields:2"}])
 def test_clipped_scores_with_forged_facts_are_refused(change: dict[str, object], tmp_path: Path) -> None:
     save_evidence(some_clipped(), tmp_path / "e")
+    forged(tmp_path / "e", **change)
+    with pytest.raises(mc.StoreError, match="do not fit together"):
+        load_evidence(tmp_path / "e")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"strategy": "bounds:2"}, {"strategy": "bounds:2,3x2"}, {"strategy": 5}, {"n_classes": 15}, {"n_classes": 40}],
+)
+def test_bounds_with_forged_facts_are_refused(change: dict[str, object], tmp_path: Path) -> None:
+    save_evidence(some_bounds(), tmp_path / "e")
     forged(tmp_path / "e", **change)
     with pytest.raises(mc.StoreError, match="do not fit together"):
         load_evidence(tmp_path / "e")

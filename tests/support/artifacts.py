@@ -101,6 +101,14 @@ def make_masked_scores(folder: Path) -> None:
     save_evidence(mc.MaskedScores(points, mc.Patch(2), 0.25), folder / "e.zarr")
 
 
+def make_bounds(folder: Path) -> None:
+    possible = np.random.default_rng(4).random((7, 15, N_CLASSES)) < 0.5
+    possible[:, :, 2] = True
+    facts = {"images_sha256": "ab", "split_size": 9}
+    found = mc.Bounds(np.full(7, 2), possible, sizes="bounds:2", image_size=SIZE, n_classes=N_CLASSES, provenance=facts)
+    found.save(folder / "e.zarr")
+
+
 def load_any(folder: Path) -> None:
     evidence = read_evidence(folder / "e.zarr")
     mc.majorcert([evidence], mc.Patch(1))
@@ -277,6 +285,8 @@ ARTIFACTS = {
     "forged evidence": Artifact(make_evidence, load_evidence, reseal_evidence),
     "mask pairs": Artifact(make_pairs, load_any),
     "forged mask pairs": Artifact(make_pairs, load_any, reseal_evidence),
+    "bounds": Artifact(make_bounds, load_any),
+    "forged bounds": Artifact(make_bounds, load_any, reseal_evidence),
     "masked scores": Artifact(make_masked_scores, load_any),
     "forged masked scores": Artifact(make_masked_scores, load_any, reseal_evidence),
     "verdict": Artifact(make_verdict, load_verdict),

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from majorcert.core.plurality import Ints
 from majorcert.core.threat import Bools, Patch
 from majorcert.errors import ModelError
+from majorcert.nets.bounding import BoundsDefender
 from majorcert.nets.defender import Defender
 from majorcert.nets.masked import centred
 from majorcert.nets.masking import MaskingDefender
@@ -182,7 +183,26 @@ def _masking(defender: MaskingDefender, patch: Patch, watching: bool) -> Views:
     return Views(network, masker.scorer.device, cut, cast, cutter.image_size, *tables, whole=False)
 
 
-VIEWS: Mapping[type, Callable[[Any, Patch, bool], Views]] = {Defender: _voting, MaskingDefender: _masking}
+def _bounding(defender: BoundsDefender, patch: Patch, watching: bool) -> Views:
+    """One view, the whole image, which every placement touches."""
+    bounder = defender.bounder
+    rows, columns = (np.arange(side) for side in patch.n_placements(bounder.image_size))
+    touched = np.ones((len(rows), len(columns), 1), dtype=bool)
+
+    def cut(images: Tensor, which: Tensor, views: Tensor) -> Tensor:
+        return images[which]
+
+    def cast(bounds: Any) -> Ints:
+        return np.asarray(bounds.label[:, None, None])
+
+    return Views(bounder.network, bounder.device, cut, cast, bounder.image_size, rows, columns, touched, ~touched)
+
+
+VIEWS: Mapping[type, Callable[[Any, Patch, bool], Views]] = {
+    Defender: _voting,
+    MaskingDefender: _masking,
+    BoundsDefender: _bounding,
+}
 """For each kind of defender, what a patch touches of it."""
 
 

@@ -22,6 +22,7 @@ from majorcert.core.reach import Evidence
 from majorcert.core.regions import Strategy
 from majorcert.core.threat import Bools, ImageSize, Patch
 from majorcert.core.verdict import Verdict
+from majorcert.defences.bounds import Bounds
 from majorcert.defences.clipped import ClippedScores
 from majorcert.defences.masking import MaskPairs
 from majorcert.defences.patchguard import MaskedScores
@@ -141,11 +142,17 @@ def _pool_moved(clean: Pool, which: Ints, now: Pool, patch: Patch, placements: P
     return np.any([_views_moved(before, which, after, patch, placements) for before, after in both], axis=0)
 
 
+def _bounds_broken(clean: Bounds, which: Ints, now: Bounds, patch: Patch, placements: Places) -> Bools:
+    """(N,) does the network say what bounds excluded at this very placement?"""
+    return ~clean.reach(patch).at(which, *placements.T).has(now.label)[:, 0, 0]
+
+
 UNTOUCHED: Mapping[type, Callable[[Any, Ints, Any, Patch, Places], Bools]] = {
     Ballots: _views_moved,
     MaskPairs: _pairs_moved,
     Pool: _pool_moved,
+    Bounds: _bounds_broken,
     ClippedScores: _points_moved,
     MaskedScores: _points_moved,
 }
-"""For each kind of evidence, whether something moved that the patch does not touch."""
+"""For each kind of evidence, whether something moved that the patch does not touch, or cannot move so far."""

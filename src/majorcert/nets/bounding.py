@@ -39,6 +39,7 @@ class BoundsDefender(Member):
     >>> mc.certify([defender.evidence(images)], 5).certified
     """
 
+    predicts_cheaply = True
     model: Network
     bounder: Bounder
     class_names: tuple[str, ...]
@@ -60,10 +61,10 @@ class BoundsDefender(Member):
         batch_size: int | None = None,
         compiled: bool = False,
     ) -> None:
-        """Args as for `Defender`; bounds are computed in float64, and nothing is compiled."""
+        """Args as for `Defender`; whatever precision is asked for, bounds are computed in float64."""
         sizes, size = Sizes.parse(sizes) if isinstance(sizes, str) else sizes, checked_size(image_size)
-        if precision not in (None, "float64") or compiled:
-            raise ModelError(f"bounds are computed in float64, and not compiled; got {precision}, compiled={compiled}")
+        if compiled:
+            raise ModelError("what bounds are computed of is not compiled; leave out compiled")
         bounder = Bounder.of(model, sizes, image_size=size, channels=channels, device=device)
         names, blueprint = checked_names(class_names, bounder.n_classes), None
         if config is not None:
