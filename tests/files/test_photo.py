@@ -99,7 +99,7 @@ def check_tried(seen: list[tuple[Patch, Patch]]) -> None:
 
 
 def test_patches_by_lot_change_no_more_than_is_said(tmp_path: Path) -> None:
-    check_tried(try_patches(tmp_path, 150, seed=0))
+    check_tried(try_patches(tmp_path, 100, seed=0))
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 import json
 import os
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -14,6 +15,7 @@ from rich.table import Table
 
 from majorcert.files.untrusted import cleaned, visible
 
+SECONDS_BETWEEN_LINES = 30
 stderr = Console(stderr=True, highlight=False)
 
 
@@ -56,19 +58,22 @@ def say_table(header: Sequence[str], lines: Sequence[Sequence[str]]) -> None:
 
 
 class Bar:
-    """A progress bar that others feed."""
+    """A progress bar that others feed; without a terminal, a line now and then."""
 
-    def __init__(self, progress: Progress, task: TaskID) -> None:
-        self._progress, self._task = progress, task
+    def __init__(self, title: str, progress: Progress, task: TaskID) -> None:
+        self._title, self._progress, self._task, self._told = title, progress, task, time.monotonic()
 
     def show(self, done: float, total: float, text: str) -> None:
         self._progress.update(self._task, completed=done, total=total, text=text)
+        if self._progress.disable and time.monotonic() - self._told >= SECONDS_BETWEEN_LINES:
+            remark(f"{self._title}: {100 * done / max(total, 1):.0f}%  {text}")
+            self._told = time.monotonic()
 
 
 @contextmanager
 def bar(title: str) -> Iterator[Bar]:
-    """A progress bar on stderr while there is a terminal to show it, for the first process alone."""
+    """A progress bar on stderr, or lines where that is no terminal, for the first process alone."""
     shown = stderr.is_terminal and os.environ.get("RANK", "0") == "0"
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[text]}"), TimeRemainingColumn())
     with Progress(*columns, console=stderr, disable=not shown) as progress:
-        yield Bar(progress, progress.add_task(title, total=None, text=""))
+        yield Bar(title, progress, progress.add_task(title, total=None, text=""))

@@ -23,7 +23,9 @@ def train(
         str | None,
         typer.Option(help="best, small, paper, digits, masking[-best, -small] or undefended; by default what suits."),
     ] = None,
-    patch: Annotated[list[str] | None, typer.Option(help="What masks or bounds are to be against: 5 or 3x7.")] = None,
+    patch: Annotated[
+        list[str] | None, typer.Option(help="What masks or bounds are to be against: 5, 3x7, 2% or 75x100px.")
+    ] = None,
     split: Annotated[str, typer.Option(help="'train' leaves a fifth for 'val'; 'trainval' takes all.")] = "train",
     epochs: Annotated[int | None, typer.Option(help="Passes over the images.")] = None,
     batch_size: Annotated[int | None, typer.Option(help="Images in one step, of all processes together.")] = None,
@@ -40,8 +42,13 @@ def train(
         typer.Option(help="Resize the images of a folder, '32' or '48x64'; by default their median, at most 224."),
     ] = None,
     fit: Fit = "squash",
+    flip: Annotated[
+        bool | None, typer.Option("--flip/--no-flip", help="Mirror every second image; not for signs or letters.")
+    ] = None,
     device: Device = "auto",
-    resume: Annotated[bool, typer.Option(help="Continue from the checkpoint, if there is one.")] = False,
+    resume: Annotated[
+        bool, typer.Option(help="Continue from the checkpoint, if there is one; --epochs may be raised.")
+    ] = False,
     checkpoint_every: Annotated[int, typer.Option(help="Epochs between checkpoints.")] = 10,
     compiled: Annotated[bool, typer.Option("--compile", help="Compile the network first.")] = False,
     data_dir: DataDir = Path("data"),
@@ -56,7 +63,7 @@ def train(
     from majorcert.nets.data import load_to_train
     from majorcert.nets.hiding import Hiding
     from majorcert.nets.images import parse_size
-    from majorcert.nets.train import Progress
+    from majorcert.nets.train import Epoch, Progress
     from majorcert.nets.verbs import tell_reading
     from majorcert.nets.verbs import train as train_defenders
 
@@ -71,7 +78,7 @@ def train(
     if split == "test":
         remark("these are the test images: what the networks reach on them afterwards will say nothing")
     given: dict[str, Any] = {"epochs": epochs, "batch_size": batch_size, "lr": lr, "threshold": threshold, "seed": seed}
-    given |= {"boxes": boxes, "cutmix": cutmix, "patches": patch or ()}
+    given |= {"boxes": boxes, "cutmix": cutmix, "flip": flip, "patches": patch or ()}
     kind: dict[str, Any] = {"strategies": strategy, "recipe": recipe, "view": view, "width": width, "model": model}
     how: dict[str, Any] = {"device": device, "compiled": compiled, "checkpoint_every": checkpoint_every}
     with bar("training") as shown:
@@ -81,9 +88,12 @@ def train(
             text = f"{cut}  loss {at.loss:.3f}  accuracy {at.accuracy:.3f}  {at.images_per_second:,.0f} images/s"
             shown.show(done, at.n_epochs * at.n_steps, text)
 
-        results = train_defenders(
-            images, out, validation=validation, resume=resume, progress=show, **kind, **given, **how
-        )
+        def tell(cut: Hiding, at: Epoch) -> None:
+            seen = "" if at.checked is None else f"; {at.checked}"
+            remark(f"{cut}: epoch {at.epoch} of {at.n_epochs}, loss {at.loss:.3f}, {at.seconds:.1f} s{seen}")
+
+        how |= {"progress": show, "after_epoch": tell, "told": remark}
+        results = train_defenders(images, out, validation=validation, resume=resume, **kind, **given, **how)
     for result in results:
         if not result.finished:
             again = "" if resume else " with --resume"

@@ -73,10 +73,18 @@ class Checkpoint:
         if metadata.get("sha256") != _fingerprint(metadata[FORMAT], tensors):
             raise ModelError(f"{path} is damaged, its SHA-256 differs; delete it to begin again")
         found = cls(header.about, header.epoch, header.step, header.seconds, tensors)
-        differing = _differing(found.about, json.loads(json.dumps(about)))
+        differing = _differing(found.about, _with_epochs_of(found.about, json.loads(json.dumps(about))))
         if differing:
             raise ModelError(f"{path} is of another training run: {'; '.join(differing)}; use another run directory")
         return found
+
+
+def _with_epochs_of(found: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
+    """What is wanted, but for more epochs than were planned: a run may be made longer."""
+    planned, now = (about.get("config", {}).get("epochs") for about in (found, wanted))
+    if not isinstance(planned, int) or not isinstance(now, int) or now <= planned:
+        return wanted
+    return {**wanted, "config": {**wanted["config"], "epochs": planned}}
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str] | None = None) -> str:

@@ -281,6 +281,7 @@ def adapted(
     model: str | None = None,
     boxes: str | None = None,
     cutmix: float | None = None,
+    flip: bool | None = None,
     **changes: Any,
 ) -> TrainConfig:
     """A recipe with whatever of it is given otherwise; what is None stays as it was.
@@ -290,6 +291,7 @@ def adapted(
         model: name of the network.
         boxes: sides of the boxes that hide images under masks, as in "7,9,11".
         cutmix: the share of the images that show a square of another one.
+        flip: whether every second image is mirrored.
         changes: further fields of the configuration.
     """
     cut: Any = view or config.view
@@ -305,7 +307,11 @@ def adapted(
         view=cut,
         model=network,
         boxes=config.boxes if boxes is None else replace(config.boxes, sides=_sides(boxes)),
-        augment=config.augment if cutmix is None else replace(config.augment, cutmix=cutmix),
+        augment=replace(
+            config.augment,
+            cutmix=config.augment.cutmix if cutmix is None else cutmix,
+            flip=config.augment.flip if flip is None else flip,
+        ),
         **{key: value for key, value in changes.items() if value is not None},
     )
 

@@ -40,7 +40,7 @@ class Log:
             with replacing(self.path) as beside:
                 beside.write_bytes(b"".join(lines[:n_epochs]))
 
-    def add(self, *, seconds: float, images: int, **figures: float) -> None:
+    def add(self, *, seconds: float, images: int, **figures: float | str) -> None:
         if self.writes:
             line = {**figures, "images_per_second": round(images / seconds), "seconds": round(seconds, 3)}
             try:

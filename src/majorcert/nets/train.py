@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from majorcert.nets.resizing import recorded
 from majorcert.nets.rules import VOTES
 from majorcert.nets.run_folder import Log, held
 from majorcert.nets.suited import USUAL, suited_threshold
+from majorcert.nets.validation import Checked, Validation
 from majorcert.nets.voter import Voter
 
 SECONDS_BETWEEN_REPORTS = 0.5
@@ -45,6 +46,18 @@ class Progress:
     accuracy: float
     images_per_second: float
     seconds_left: float
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """What came of an epoch: its means on the augmented views, and the validation images, if these were looked at."""
+
+    epoch: int
+    n_epochs: int
+    loss: float
+    accuracy: float
+    seconds: float
+    checked: Checked | None
 
 
 @dataclass(frozen=True)
@@ -67,7 +80,9 @@ def train(
     compile: bool = False,
     record: bool = True,
     checkpoint_every: int = 10,
+    before: Callable[[], None] | None = None,
     progress: Callable[[Progress], None] | None = None,
+    after_epoch: Callable[[Epoch], None] | None = None,
 ) -> TrainResult:
     """Train a defender on random ablations of random images, and write it to `run_dir`.
 
@@ -80,6 +95,8 @@ def train(
         resume: continue from the checkpoint in `run_dir`, or begin if there is none.
         compile: compile the network with torch.compile, which takes some seconds first.
         record: on a single CUDA device, replay the step as a CUDA graph.
+        before: called when all is ready to begin.
+        after_epoch: called with what came of each; only then are validation images looked at before the end.
     """
     run_dir, processes = Path(run_dir), Processes(device)
     about = _about(config, dataset, processes)
@@ -91,7 +108,7 @@ def train(
         torch.backends.cudnn.flags(enabled=True, benchmark=True),
     ):
         found = Checkpoint.read(run_dir, about) if resume else None
-        learner = _learner(config)(config, dataset, processes, compiled=compile)
+        learner = learner_of(config)(config, dataset, processes, compiled=compile)
         with held(run_dir, resume=resume) if processes.leads else nullcontext():
             at = learner.resumed(found, run_dir)
             log = Log(run_dir, at.epoch, writes=processes.leads)
@@ -104,6 +121,11 @@ def train(
                 if processes.leads:
                     Checkpoint(about, epoch, step, seconds, tensors).write(run_dir)
 
+            if before is not None and processes.leads:
+                before()
+            judge = None
+            if validation is not None and after_epoch is not None and processes.leads:
+                judge = Validation(_blueprint(config, dataset, about), validation, processes.device)
             first_step, spent = at.step, at.seconds
             for epoch in range(at.epoch, config.epochs):
                 batches = _shuffled(len(dataset), len(learner.batch), config.seed, epoch).to(processes.device)
@@ -119,9 +141,15 @@ def train(
                         keep(epoch, step + 1, spent + time.perf_counter() - begun)
                         return TrainResult(run_dir, finished=False, epochs=epoch)
                 seconds = spent + time.perf_counter() - begun
-                log.add(epoch=epoch + 1, seconds=seconds, **learner.figures((epoch + 1) * n_steps - 1, n_steps))
+                figures = learner.figures((epoch + 1) * n_steps - 1, n_steps)
+                last = epoch + 1 == config.epochs
+                checked = judge.checked(learner.result()) if judge and judge.due(last=last) else None
+                log.add(epoch=epoch + 1, seconds=seconds, **figures, **(asdict(checked) if checked else {}))
+                if after_epoch is not None and processes.leads:
+                    means = figures["loss"], figures["accuracy"]
+                    after_epoch(Epoch(epoch + 1, config.epochs, *means, seconds, checked))
                 first_step, spent = 0, 0.0
-                if (epoch + 1) % checkpoint_every == 0 or epoch + 1 == config.epochs:
+                if (epoch + 1) % checkpoint_every == 0 or last:
                     keep(epoch + 1, 0, 0.0)
             if processes.leads:
                 weights = learner.result()
@@ -206,7 +234,8 @@ def _shuffled(n_images: int, batch_size: int, seed: int, epoch: int) -> Tensor:
     return order[: n_images - n_images % batch_size].view(-1, batch_size)
 
 
-def _learner(config: TrainConfig) -> type[Learner]:
+def learner_of(config: TrainConfig) -> type[Learner]:
+    """What learns as this configuration says."""
     return BoundLearner if isinstance(config.strategy, Sizes) else Learner
 
 

@@ -8,15 +8,20 @@ from typing import Any
 
 import torch
 
+from majorcert.files.photo import is_of_photo, read_patches
 from majorcert.nets import shards
 from majorcert.nets import train as training
+from majorcert.nets.config import TrainConfig
 from majorcert.nets.data import Dataset, Split, load, load_to_train
+from majorcert.nets.defaults import duration, scaled, suited
 from majorcert.nets.defender import load_defender
 from majorcert.nets.device import place_among, usable_device
 from majorcert.nets.ensemble_file import member_names, write_members
+from majorcert.nets.estimate import seconds_of
 from majorcert.nets.folders import check_free
 from majorcert.nets.hiding import Hiding
 from majorcert.nets.member import Member
+from majorcert.nets.mirrors import mirrored_classes
 from majorcert.nets.recipes import adapted, recipe_for, strategies_of
 from majorcert.nets.recipes import recipe as named
 from majorcert.nets.resizing import resizing_of
@@ -41,6 +46,8 @@ def train(
     compiled: bool = False,
     checkpoint_every: int = 10,
     progress: Callable[[Hiding, training.Progress], None] | None = None,
+    after_epoch: Callable[[Hiding, training.Epoch], None] | None = None,
+    told: Callable[[str], None] | None = None,
     view: str | None = None,
     width: int | None = None,
     model: str | None = None,
@@ -55,13 +62,15 @@ def train(
         data: "digits", "cifar10", an image folder, an .npz file, or a data set that is loaded already.
         strategies: specs such as "columns:4" and "masks:5/3"; by default those that the recipe is for.
         recipe: "best", "paper", "masking-best" and so on, as in `nets/recipes.py`; by default as suits the images.
-        patches: sizes, such as "5" or "3x7", that a recipe for bounds or masks is to be against.
+        patches: what a recipe for bounds or masks is to be against: "5", "3x7" or, of the photos, "2%", "75x100px".
         validation: images that are not trained on, by which thresholds are chosen; by default the "val" of `data`.
         split: of `data`, if that is to be loaded; "train" leaves a fifth for "val", "trainval" takes all.
         resume: continue where an interrupted run stopped.
         compiled: compile the networks first.
         checkpoint_every: epochs between checkpoints.
         progress: called now and then with the strategy and how far its run is.
+        after_epoch: called with the strategy and what came of each epoch, on validation images too.
+        told: called with what a user should know before the work begins: what is trained, and about how long it takes.
         view, width, model, changes: what of the recipe is to be otherwise; changes are fields of `TrainConfig`, such
             as epochs, batch_size, lr, threshold and seed.
 
@@ -71,11 +80,18 @@ def train(
     if isinstance(data, str):
         data, validation = load_to_train(data, split)
     out = Path(out)
-    chosen = recipe or recipe_for(strategies or [], data.image_size)
-    configs = [
-        adapted(named(chosen, spec, data.channels, data.n_classes), data.channels, view, width, model, **changes)
-        for spec in strategies or strategies_of(chosen, patches)
+    against = [str(patch) for patch in read_patches(patches, data.image_size, data.photos)]
+    if told is not None and any(is_of_photo(patch) for patch in patches):
+        told(f"{', '.join(patches)}: at most {', '.join(against)} of {data.image_size[0]}x{data.image_size[1]} pixels")
+    where = usable_device(device)
+    chosen = recipe or ("masking" if patches and not strategies else recipe_for(strategies or [], data.image_size))
+    specs = strategies or [
+        scaled(spec, data.image_size, chosen, patch_given=bool(patches)) for spec in strategies_of(chosen, against)
     ]
+    configs = [named(chosen, spec, data.channels, data.n_classes) for spec in specs]
+    if recipe is None:
+        configs = [suited(config, data.image_size, len(data), where) for config in configs]
+    configs = [adapted(config, data.channels, view, width, model, **changes) for config in configs]
     names = member_names([config.strategy for config in configs]) if len(configs) > 1 else ["."]
     if not resume:
         for folder in (out, *(out / name for name in names)):
@@ -83,19 +99,39 @@ def train(
     options: dict[str, Any] = {"compile": compiled, "checkpoint_every": checkpoint_every, "validation": validation}
     for config in configs:
         training.check(config, data)
+    if told is not None and place_among()[1] == 1:
+        options["before"] = partial(_tell_plan, configs, data, where, told)
     results: list[training.TrainResult] = []
     # One defender alone has the folder to itself by its own run.
     shared = len(names) > 1 and place_among()[0] == 0
     with held(out, resume=resume) if shared else nullcontext():
         for name, config in zip(names, configs, strict=True):
             tell = None if progress is None else partial(progress, config.strategy)
-            where = out / name, usable_device(device)
-            results.append(training.train(config, data, *where, resume=resume, progress=tell, **options))
+            options["after_epoch"] = None if after_epoch is None else partial(after_epoch, config.strategy)
+            results.append(training.train(config, data, out / name, where, resume=resume, progress=tell, **options))
+            options["before"] = None
             if not results[-1].finished:
                 return results
         if shared:
             write_members(out, names)
     return results
+
+
+def _tell_plan(
+    configs: Sequence[TrainConfig], data: Dataset, device: torch.device, told: Callable[[str], None]
+) -> None:
+    """What is trained, about how long it takes, and classes that the mirror makes of each other."""
+    first, names = configs[0], ", ".join(str(config.strategy) for config in configs)
+    told(
+        f"{names}: {first.model.name} of width {first.model.width}, {first.epochs} epochs of {len(data):,} images of "
+        f"{data.image_size[0]}x{data.image_size[1]} in batches of {first.batch_size}, on {device.type}"
+    )
+    seconds = sum(seconds_of(config, data, device) for config in configs)
+    told(f"this takes about {duration(seconds)}, by steps that were timed; --epochs, --width and --size change it")
+    if first.augment.flip:
+        pairs = mirrored_classes(data)
+        for left, right in pairs[:SHOWN]:
+            told(f"in the mirror {left!r} looks like {right!r}, and images are flipped: train with --no-flip")
 
 
 def tell_reading(dataset: Dataset, told: Callable[[str], None]) -> None:

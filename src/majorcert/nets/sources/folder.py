@@ -135,7 +135,7 @@ def _left_out(places: list[Path], class_folders: list[Path], flat: bool) -> list
         for path in place.iterdir():
             above = place in places and not flat
             if path.is_dir():
-                others["folders"] += not above
+                others.update([] if above else ["folders"])
             elif not path.name.startswith(".") and (above or path.suffix.lower() not in ENDINGS):
                 others[path.suffix or "without ending"] += 1
     told = ", ".join(f"{n} {name}" for name, n in others.most_common(5))

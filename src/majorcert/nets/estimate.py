@@ -1,0 +1,41 @@
+"""How long a training will take: from a few of its steps, taken and timed before it begins."""
+
+import time
+
+import torch
+
+from majorcert.nets.config import TrainConfig
+from majorcert.nets.data import Dataset
+from majorcert.nets.processes import Processes
+from majorcert.nets.train import learner_of
+
+N_TIMED = 1
+ON_CPU = 8
+"""Images of a timed step on a CPU; a whole batch takes in proportion."""
+
+
+def seconds_of(config: TrainConfig, dataset: Dataset, device: torch.device) -> float:
+    """About how many seconds the whole training takes on this device; nothing of it is kept."""
+    batch = min(config.batch_size, len(dataset))
+    timed = min(batch, ON_CPU) if device.type == "cpu" else batch
+    with torch.random.fork_rng([device] if device.type == "cuda" else []):
+        some = dataset.subset(torch.arange(timed))
+        learner = learner_of(config)(config, some, Processes(device))
+        found = []
+        for epoch in (0, config.epochs - 1):
+            if not learner.begin(epoch):  # as fast as the first
+                continue
+            for step in range(1 + N_TIMED):
+                if step == 1:
+                    begun = _now(device)
+                learner.prepare(torch.arange(timed), 0, 1)
+                learner.step()
+            found.append((_now(device) - begun) / N_TIMED)
+    n_steps = config.epochs * max(1, len(dataset) // config.batch_size)
+    return sum(found) / len(found) * batch / timed * n_steps
+
+
+def _now(device: torch.device) -> float:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return time.perf_counter()
