@@ -13,17 +13,14 @@ import numpy as np
 import torch
 
 import majorcert as mc
-from majorcert.files.photo import Resizing
 from majorcert.nets.data import Dataset
-from majorcert.nets.imagenet import class_names
+from majorcert.nets.imagenet import RESIZING, class_names
 from majorcert.nets.shards import Progress
 from majorcert.nets.sources.decode import read_image
 from majorcert.reports.study import CaseStudy, Recipe
 from majorcert.reports.study.pack import pack
 from majorcert.reports.study.results import compute, write
 
-RESIZING = Resizing("crop", "bicubic")
-"""The largest middle square, shrunk by the filter that the networks were trained with."""
 PATCHES = ("2%", "1%", "3%")
 SPLIT = 50_000
 """Validation images of ImageNet in all."""

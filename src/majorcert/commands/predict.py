@@ -8,6 +8,7 @@ import typer
 
 from majorcert.commands.options import Device, Json, Pooled, Promise, Promised, SkipBad
 from majorcert.commands.terminal import bar, remark, say_json, say_table
+from majorcert.files.photo import Photos, read_patches
 from majorcert.reports.predictions import about, cells, header, known_bound, predictions, read_sizes, sentence
 
 
@@ -15,7 +16,7 @@ def predict(
     image: Annotated[list[Path], typer.Argument(help="Image files of any size and mode, and folders of such.")],
     ensemble: Annotated[
         list[str] | None,
-        typer.Option(help="An ensemble or run folder, or the name of a bundled one; repeatable. By default cifar10."),
+        typer.Option(help="A run or ensemble folder, 'cifar10' (the default) or 'imagenet'; repeatable."),
     ] = None,
     patch: Annotated[
         list[str] | None,
@@ -40,16 +41,23 @@ def predict(
     Example: majorcert predict cat.jpg --ensemble runs --patch 2% --patch 75x100px
 
     Without --ensemble it is the one for CIFAR-10's ten classes that comes with majorcert. A --patch in pixels of the
-    networks' image is a bound as well: where an ensemble has defenders that must know one, they predict.
+    networks' image is a bound as well: where an ensemble has defenders that must know one, they predict. 'imagenet' is
+    a classifier for a thousand classes (install majorcert[imagenet]), behind masks that cover the patches asked for.
     """
     import torch
 
     from majorcert.nets.defender import Ensemble
+    from majorcert.nets.protect import guarded, is_pretrained, protect
     from majorcert.nets.resizing import resizing_of
     from majorcert.nets.sources.photo import photo_files, read_photos
 
-    how: dict[str, Any] = {"bound": known_bound(patch or []), "device": device, "precision": precision}
-    loaded = [Ensemble.load(each, **how) for each in ensemble or ["cifar10"]]
+    how: dict[str, Any] = {"device": device, "precision": precision}
+    bound, names = known_bound(patch or []), ensemble or ["cifar10"]
+    masked = any(map(is_pretrained, names))
+    loaded = [
+        Ensemble([protect(each, 1, **how)]) if is_pretrained(each) else Ensemble.load(each, bound=bound, **how)
+        for each in names
+    ]
     pooled = pool or (len(loaded) == 1 and loaded[0].pooled)
     together = Ensemble([defender for each in loaded for defender in each.defenders], pooled=pooled)
     asked = patch or (["5"] if max(together.image_size) <= 32 else ["2%"])
@@ -58,10 +66,21 @@ def predict(
     reading: dict[str, Any] = {"skip_bad": skip_bad, "told": remark}
     with bar("predicting") as shown:
         for photos in read_photos(files, together.image_size, together.channels, resizing, **reading):
-            evidence = together.evidence(torch.from_numpy(np.stack([photo.pixels for photo in photos])))
-            sizes = [(photo.path, photo.size) for photo in photos]
-            found += predictions(evidence, sizes, asked, resizing, together.class_names, promise)
-            shown.show(len(found), len(files), f"{len(found):,} of {len(files):,} photos")
+            for some in [[photo] for photo in photos] if masked else [photos]:
+                pixels = torch.from_numpy(np.stack([photo.pixels for photo in some]))
+                sizes = [(photo.path, photo.size) for photo in some]
+                of_photos = Photos(frozenset(size for _, size in sizes), resizing)
+
+                def tell(label: str, path: Path = some[0].path) -> None:
+                    remark(f"{path}: {label}")
+
+                if masked:
+                    patches = read_patches(asked, together.image_size, of_photos)
+                    evidence = guarded(together, pixels, patches, told=tell, progress=shown.show)
+                else:
+                    evidence = together.evidence(pixels)
+                found += predictions(evidence, sizes, asked, resizing, together.class_names, promise)
+                shown.show(len(found), len(files), f"{len(found):,} of {len(files):,} photos")
     if json:
         say_json(found)
         return

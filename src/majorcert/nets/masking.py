@@ -1,8 +1,8 @@
 """Double masking (PatchCleanser): a network that looks at an image under masks that hide any patch of a known size."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from majorcert.nets.blueprint import Blueprint
 from majorcert.nets.company import Network
 from majorcert.nets.data import Dataset
 from majorcert.nets.images import Images, sha256
+from majorcert.nets.masked import MaskCutter
 from majorcert.nets.masker import Masker
 from majorcert.nets.member import Member, checked_names
 from majorcert.nets.models import ModelConfig
@@ -97,21 +98,30 @@ class MaskingDefender(Member):
             **self.fingerprints(),
         }
 
-    def pairs(self, images: Images) -> MaskPairs:
-        """The label of every image under every pair of masks, each row with its least distance."""
+    def pairs(
+        self, images: Images, *, certify_only: bool = False, progress: Callable[[int], None] | None = None
+    ) -> MaskPairs:
+        """The label of every image under every pair of masks, each row with its least distance.
+
+        Args:
+            certify_only: leave out pairs that no label and no certificate depends on, as `nets.pairs_vote.vote_pairs`.
+            progress: called after each tile with the number of views in it.
+        """
         tensor, n = self._tensor(images), self.masker.n_masks
+        look = self.masker.table_to_certify if certify_only else self.masker.table
         labels: list[npt.NDArray[Any]] = [np.empty((0, n, n), np.int32)]
         distance: list[npt.NDArray[Any]] = [np.empty((0, n), np.float16)]
         for some in tensor.split(fitting_chunk(self.masker.n_pairs)):  # type: ignore[no-untyped-call]
-            table = self.masker.table(some)
+            table = look(some, progress)
             for parts, found in zip((labels, distance), fetched(table.health, *table[:2])(), strict=True):
                 parts.append(found.numpy())
+        only = {"certify_only": True} if certify_only else {}
         return MaskPairs(
             np.concatenate(labels),
             masks=self.strategy,
             image_size=self.image_size,
             n_classes=len(self.class_names),
-            provenance={**self.facts(), "images_sha256": sha256(tensor)},
+            provenance={**self.facts(), **only, "images_sha256": sha256(tensor)},
             distance=np.concatenate(distance),
         )
 
@@ -138,6 +148,12 @@ class MaskingDefender(Member):
         """Record the table of a data set in an evidence store; options are those of `nets.pairs_vote.vote_pairs`."""
         self._check_classes(dataset)
         vote_pairs(self.masker, dataset, path, origin=self.fingerprints(), **options)
+
+    def behind(self, masks: Masks) -> "MaskingDefender":
+        """The same network behind other masks."""
+        cutter = MaskCutter.of(masks, self.image_size, self.masker.scorer.device)
+        known = None if self.blueprint is None else replace(self.blueprint, strategy=masks)
+        return filled(copy(self), masker=replace(self.masker, cutter=cutter), blueprint=known)
 
     def to(self, device: torch.device | str) -> "MaskingDefender":
         """The same on another device; a precision and a batch size that were not asked for suit that device."""

@@ -1,20 +1,23 @@
 """A classifier as it is, put behind masks: `mc.protect`."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 
+from majorcert.core.reach import Evidence
 from majorcert.core.records import filled
 from majorcert.core.threat import ImageSize, Patch, as_patch
 from majorcert.defences.masking import Masks
 from majorcert.errors import ModelError
 from majorcert.errors.checks import checked_size, whole
 from majorcert.nets.blueprint import Blueprint
+from majorcert.nets.defender import Ensemble
 from majorcert.nets.imagenet import pretrained
 from majorcert.nets.masking import MaskingDefender
 from majorcert.nets.models import ModelConfig
 from majorcert.nets.own import FACTORY, Normal, normal_name, place_of
+from majorcert.nets.shards import Clock
 
 PER_SIDE = 6
 """Masks down and across, as in PatchCleanser: 666 pairs."""
@@ -73,6 +76,37 @@ def protect(
     own = ModelConfig(f"{FACTORY}{place_of(factory)}", channels, len(names))
     config = ModelConfig(name, channels, len(names), members=(own,))
     return filled(guarded, blueprint=Blueprint(cover, "masked", None, size, channels, names, config))
+
+
+def is_pretrained(name: str) -> bool:
+    """Whether that is the name of a classifier that `protect` knows."""
+    return name.partition(":")[0] == "imagenet"
+
+
+def guarded(
+    together: Ensemble,
+    photo: Tensor,
+    patches: Sequence[Patch],
+    *,
+    told: Callable[[str], None],
+    progress: Callable[[int, int, str], None],
+) -> list[Evidence]:
+    """The evidence of one photo by masking defenders put behind masks that cover all these patches.
+
+    Args:
+        told: called with the label, as soon as it is known.
+        progress: called with the views that were looked at, the most that there are, and what is being done.
+    """
+    bound = Patch(max(each.height for each in patches), max(each.width for each in patches))
+    masks, found = masks_for(bound, together.image_size), list[Evidence]()
+    for each in together.defenders:
+        if not isinstance(each, MaskingDefender):
+            raise ModelError(f"a classifier behind masks that suit a photo stands alone, got {each.strategy} beside it")
+        guard = each.behind(masks)
+        told(guard.class_names[guard.predict(photo)[0]])
+        counted = Clock(guard.masker.n_pairs, lambda at: progress(at.done, at.total, f"{at.done} of {at.total} views"))
+        found.append(guard.pairs(photo, certify_only=True, progress=counted.advance))
+    return found
 
 
 def masks_for(patch: Patch, image_size: ImageSize, per_side: int = PER_SIDE) -> Masks:
