@@ -8,6 +8,7 @@ import typer
 from majorcert.commands.options import (
     INTERRUPTED,
     PATCH,
+    Allow,
     DataDir,
     Device,
     Json,
@@ -52,6 +53,7 @@ def attack(
     ] = None,
     data_dir: DataDir = Path("data"),
     split_seed: SplitSeed = 0,
+    allow: Allow = None,
     skip_bad: SkipBad = False,
     json: Json = False,
 ) -> None:
@@ -71,7 +73,7 @@ def attack(
     from majorcert.nets.undefended import load_undefended
     from majorcert.nets.verbs import tell_reading
 
-    where: dict[str, Any] = {"device": device, "precision": "float32"}
+    where: dict[str, Any] = {"device": device, "precision": "float32", "allow": allow or ()}
     defended = Ensemble.load(ensemble, pooled=pool or None, **where)
     how: dict[str, Any] = {
         "undefended": None if undefended is None else load_undefended(undefended, **where),

@@ -1,8 +1,9 @@
 """Options that several verbs share."""
 
+import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -13,6 +14,13 @@ PATCH = (
     "'5' or '2x7' (HEIGHTxWIDTH) in pixels of the image that the networks see; of the photos '2%' or '75x100px', "
     "converted to all that it can change there."
 )
+
+
+def from_here(named: Any) -> Any:
+    """Functions that a user names are also looked for in the current folder."""
+    if named and "" not in sys.path:
+        sys.path.append("")
+    return named
 
 
 class Promise(StrEnum):
@@ -37,4 +45,12 @@ Stores = Annotated[list[str], typer.Argument(help="Evidence stores that `majorce
 Images = Annotated[str | None, typer.Option(help="The data that was voted on, to show it: 'digits', a folder, ...")]
 Truth = Annotated[Path | None, typer.Option(help="True labels, .json or .npy; by default those beside the evidence.")]
 Study = Annotated[Path, typer.Argument(help="A case study: recipes.json, truth.npy and evidence stores.")]
+Allow = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--allow-factory",
+        callback=from_here,
+        help="package.module:function of yours that may be called to make its network.",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]

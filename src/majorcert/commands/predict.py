@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from majorcert.commands.options import Device, Json, Pooled, Promise, Promised, SkipBad
+from majorcert.commands.options import Allow, Device, Json, Pooled, Promise, Promised, SkipBad
 from majorcert.commands.terminal import bar, remark, say_json, say_table
 from majorcert.files.photo import Photos, read_patches
 from majorcert.reports.predictions import about, cells, header, known_bound, predictions, read_sizes, sentence
@@ -30,6 +30,7 @@ def predict(
     pool: Pooled = False,
     device: Device = "auto",
     precision: Annotated[str | None, typer.Option(help="'float32' or 'bfloat16'; by default bfloat16 on CUDA.")] = None,
+    allow: Allow = None,
     skip_bad: SkipBad = False,
     json: Json = False,
 ) -> None:
@@ -52,10 +53,11 @@ def predict(
     from majorcert.nets.sources.photo import photo_files, read_photos
 
     how: dict[str, Any] = {"device": device, "precision": precision}
-    bound, names = known_bound(patch or []), ensemble or ["cifar10"]
+    more: dict[str, Any] = {"bound": known_bound(patch or []), "allow": allow or ()}
+    names = ensemble or ["cifar10"]
     masked = any(map(is_pretrained, names))
     loaded = [
-        Ensemble([protect(each, 1, **how)]) if is_pretrained(each) else Ensemble.load(each, bound=bound, **how)
+        Ensemble([protect(each, 1, **how)]) if is_pretrained(each) else Ensemble.load(each, **more, **how)
         for each in names
     ]
     pooled = pool or (len(loaded) == 1 and loaded[0].pooled)

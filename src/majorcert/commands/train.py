@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from majorcert.commands.options import INTERRUPTED, DataDir, Device, Fit, Json, SkipBad, SplitSeed
+from majorcert.commands.options import INTERRUPTED, DataDir, Device, Fit, Json, SkipBad, SplitSeed, from_here
 from majorcert.commands.terminal import bar, remark, say_json
 from majorcert.files.photo import Resizing
 
@@ -32,7 +32,13 @@ def train(
     lr: Annotated[float | None, typer.Option(help="The largest learning rate.")] = None,
     view: Annotated[str | None, typer.Option(help="'crop' or 'canvas'.")] = None,
     width: Annotated[int | None, typer.Option(help="Channels of the network's first stage.")] = None,
-    model: Annotated[str | None, typer.Option(help="'resnet', 'small' or 'timm:<name>'.")] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            callback=from_here,
+            help="'resnet', 'small', 'timm:<name>', or 'factory:<module>:<function>' for one of your own.",
+        ),
+    ] = None,
     boxes: Annotated[str | None, typer.Option(help="Sides of what hides images under masks: 7,9,11.")] = None,
     cutmix: Annotated[float | None, typer.Option(help="Share of the images with a square of another one.")] = None,
     threshold: Annotated[float | None, typer.Option(help="A score at or over it is a vote.")] = None,

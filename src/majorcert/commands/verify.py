@@ -8,7 +8,7 @@ from typer.core import TyperCommand
 
 from majorcert.audit.verify import Audit, sample_of, voting_parts
 from majorcert.audit.verify import verify as audited
-from majorcert.commands.options import DataDir, Device, Json, SkipBad, SplitSeed
+from majorcert.commands.options import Allow, DataDir, Device, Json, SkipBad, SplitSeed
 from majorcert.commands.terminal import bar, complain, remark, say_json, say_table
 from majorcert.core.verdict import Verdict
 from majorcert.errors import DataError
@@ -61,6 +61,7 @@ def verify(
     checker: Annotated[Path | None, typer.Option("--with", help="The checker from the proofs: ask it too.")] = None,
     data_dir: DataDir = Path("data"),
     split_seed: SplitSeed = 0,
+    allow: Allow = None,
     skip_bad: SkipBad = False,
     json: Json = False,
 ) -> None:
@@ -78,9 +79,10 @@ def verify(
         from majorcert.nets.recorded import recorded_defenders, recorded_images
 
         voting = voting_parts(stores)
-        networks = recorded_defenders(weights, voting, device=device, precision=precision) if weights else []
+        how: dict[str, Any] = {"device": device, "precision": precision, "allow": allow or ()}
+        networks = recorded_defenders(weights, voting, **how) if weights else []
         channels = networks[0].channels if networks else None
-        how: dict[str, Any] = {"data_dir": data_dir, "seed": split_seed, "skip_bad": skip_bad, "channels": channels}
+        how = {"data_dir": data_dir, "seed": split_seed, "skip_bad": skip_bad, "channels": channels}
         given |= {"images": recorded_images(images, voting[0], split=split, **how), "defenders": networks}
     with bar("judging anew") as shown:
         given |= {"progress": lambda done, total: shown.show(done, total, "images"), "checker": checker}

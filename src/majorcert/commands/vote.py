@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from majorcert.commands.inputs import tell_abstentions
-from majorcert.commands.options import INTERRUPTED, DataDir, Device, Json, SkipBad, SplitSeed
+from majorcert.commands.options import INTERRUPTED, Allow, DataDir, Device, Json, SkipBad, SplitSeed
 from majorcert.commands.terminal import bar, remark, say_json
 from majorcert.files.evidence import load_evidence
 from majorcert.files.store import Store
@@ -37,6 +37,7 @@ def vote(
     compiled: Annotated[bool, typer.Option("--compile", help="Compile the network first.")] = False,
     data_dir: DataDir = Path("data"),
     split_seed: SplitSeed = 0,
+    allow: Allow = None,
     skip_bad: SkipBad = False,
     json: Json = False,
 ) -> None:
@@ -50,6 +51,7 @@ def vote(
     from majorcert.nets.verbs import vote as record
 
     how: dict[str, Any] = {"device": device, "precision": precision, "batch_size": batch_size, "compiled": compiled}
+    how["allow"] = allow or ()
     which: dict[str, Any] = {"split": split, "limit": limit, "seed": seed, "split_seed": split_seed}
     reading: dict[str, Any] = {"data_dir": data_dir, "skip_bad": skip_bad}
     kept: dict[str, Any] = {"out": out, "scores": scores, "certify_only": certify_only, "chunk": chunk}

@@ -51,7 +51,7 @@ class Checkpoint:
         progress = {"epoch": self.epoch, "step": self.step, "seconds": self.seconds}
         header = {"format": FORMAT, "version": VERSION, **progress, "about": self.about}
         text = json.dumps(header)
-        metadata = {FORMAT: text, "sha256": _fingerprint(text, self.tensors)}
+        metadata = {FORMAT: text, "sha256": fingerprint(self.tensors, text)}
         write_tensors(run_dir / CHECKPOINT, self.tensors, metadata)
         write_json((run_dir / CHECKPOINT).with_suffix(".json"), header)
 
@@ -70,7 +70,7 @@ class Checkpoint:
             ) from None
         if header.version != VERSION:
             raise ModelError(f"{path} is of version {header.version}, not {VERSION}; delete it to begin again")
-        if metadata.get("sha256") != _fingerprint(metadata[FORMAT], tensors):
+        if metadata.get("sha256") != fingerprint(tensors, metadata[FORMAT]):
             raise ModelError(f"{path} is damaged, its SHA-256 differs; delete it to begin again")
         found = cls(header.about, header.epoch, header.step, header.seconds, tensors)
         differing = _differing(found.about, _with_epochs_of(found.about, json.loads(json.dumps(about))))
@@ -111,8 +111,8 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
         ) from None
 
 
-def _fingerprint(header: str, tensors: Mapping[str, Tensor]) -> str:
-    """SHA-256 of a checkpoint: what it is about, and every tensor by name, type, shape and bytes."""
+def fingerprint(tensors: Mapping[str, Tensor], header: str = "") -> str:
+    """SHA-256 of tensors, each by name, type, shape and bytes, and of what a checkpoint is about."""
     digest = hashlib.sha256(header.encode())
     for name, tensor in sorted(tensors.items()):
         digest.update(f";{name} {tensor.dtype} {tuple(tensor.shape)};".encode())

@@ -3,6 +3,7 @@
 import time
 
 import torch
+from torch import nn
 
 from majorcert.nets.config import TrainConfig
 from majorcert.nets.data import Dataset
@@ -14,13 +15,14 @@ ON_CPU = 8
 """Images of a timed step on a CPU; a whole batch takes in proportion."""
 
 
-def seconds_of(config: TrainConfig, dataset: Dataset, device: torch.device) -> float:
+def seconds_of(config: TrainConfig, dataset: Dataset, device: torch.device, start: nn.Module | None = None) -> float:
     """About how many seconds the whole training takes on this device; nothing of it is kept."""
     batch = min(config.batch_size, len(dataset))
     timed = min(batch, ON_CPU) if device.type == "cpu" else batch
     with torch.random.fork_rng([device] if device.type == "cuda" else []):
         some = dataset.subset(torch.arange(timed))
-        learner = learner_of(config)(config, some, Processes(device))
+        first = {} if start is None else {"start": start}
+        learner = learner_of(config)(config, some, Processes(device), **first)
         found = []
         for epoch in (0, config.epochs - 1):
             if not learner.begin(epoch):  # as fast as the first

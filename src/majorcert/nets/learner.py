@@ -1,5 +1,6 @@
 """One training step, from a list of image numbers to new weights, that a CUDA graph can record and replay."""
 
+import copy
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -38,7 +39,15 @@ class Learner:
     the random numbers of the whole batch and uses its own part: all hold the same random state.
     """
 
-    def __init__(self, config: TrainConfig, dataset: Dataset, processes: Processes, *, compiled: bool = False) -> None:
+    def __init__(
+        self,
+        config: TrainConfig,
+        dataset: Dataset,
+        processes: Processes,
+        *,
+        start: nn.Module | None = None,
+        compiled: bool = False,
+    ) -> None:
         if dataset.labels is None:
             raise DataError(f"{dataset.name}: images without labels cannot be trained on")
         self.config, self.processes, device = config, processes, processes.device
@@ -52,14 +61,15 @@ class Learner:
         self.sharp: bool | None = None
         """Are boxes remembered, and are steps sharpness-aware? None until the first epoch has begun."""
         torch.manual_seed(config.seed)
-        self.model = build(config.model)
+        self.model = build(config.model) if start is None else copy.deepcopy(start).train()
         self.layout = _layout(self.model, device)
         self.model.to(device, memory_format=self.layout)  # type: ignore[call-overload]
         self.network: Callable[[Tensor], Tensor] = processes.wrap(self.model)
         if compiled:
             self.network = torch.compile(self.network)
         self.generator = torch.Generator(device).manual_seed(config.seed)
-        self.weights: list[Tensor] = list(self.model.parameters())
+        learned = {name: weight for name, weight in self.model.named_parameters() if weight.requires_grad}
+        self.names, self.weights = list(learned), list[Tensor](learned.values())
         self.velocity = [torch.zeros_like(weight) for weight in self.weights]
         self.squares = [torch.zeros_like(weight) for weight in self.weights if config.optimizer == "adam"]
         self.averaged = [tensor for tensor in self.model.state_dict().values() if tensor.is_floating_point()]
@@ -242,12 +252,11 @@ class Learner:
 
     def state(self) -> dict[str, Tensor]:
         """Everything that a step changes, by name."""
-        names = [name for name, _ in self.model.named_parameters()]
         averaged = [name for name, tensor in self.model.state_dict().items() if tensor.is_floating_point()]
         return {
             **{f"weights/{name}": tensor for name, tensor in self.model.state_dict().items()},
-            **{f"velocity/{name}": tensor for name, tensor in zip(names, self.velocity, strict=True)},
-            **{f"squares/{name}": tensor for name, tensor in zip(names, self.squares, strict=bool(self.squares))},
+            **{f"velocity/{name}": tensor for name, tensor in zip(self.names, self.velocity, strict=True)},
+            **{f"squares/{name}": tensor for name, tensor in zip(self.names, self.squares, strict=bool(self.squares))},
             **{f"average/{name}": tensor for name, tensor in zip(averaged, self.average, strict=bool(self.average))},
             **({"memory/middles": self.memory.middles, "memory/loss": self.memory.loss} if self.memory else {}),
             "sums": self.sums,

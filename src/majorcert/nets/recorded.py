@@ -16,9 +16,17 @@ from majorcert.nets.voter import PRECISIONS
 
 
 def recorded_defenders(
-    runs: Sequence[str | Path], evidence: Sequence[Evidence], *, device: str = "cpu", precision: str | None = None
+    runs: Sequence[str | Path],
+    evidence: Sequence[Evidence],
+    *,
+    precision: str | None = None,
+    **how: Any,
 ) -> list[Member]:
-    """The defender of each evidence, in the precision in which it voted, and compiled if it was."""
+    """The defender of each evidence, in the precision in which it voted, and compiled if it was.
+
+    Args:
+        how: `device` and `allow`, as for `Defender.load`.
+    """
     folders = [folder for run in runs for folder in member_folders(resolved(run))]
     if len(folders) != len(evidence):
         raise EvidenceError(f"got the weights of {len(folders)} defenders and the evidence of {len(evidence)}")
@@ -27,7 +35,7 @@ def recorded_defenders(
         recorded = each.provenance.get("precision")
         kind: Any = precision or (recorded if recorded in PRECISIONS else None)
         compiled = each.provenance.get("compiled") is True
-        found.append(load_defender(folder, device=device, precision=kind, compiled=compiled))
+        found.append(load_defender(folder, precision=kind, compiled=compiled, **how))
     return found
 
 

@@ -1,5 +1,6 @@
 """Train one defender: what happens, on one page. The step is in `learner`, the run's folder in `run_folder`."""
 
+import copy
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -8,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from majorcert.core.regions import Strategy
 from majorcert.core.regions import strategy as read_strategy
@@ -16,12 +17,12 @@ from majorcert.defences.bounds import Sizes
 from majorcert.errors import DataError, ModelError
 from majorcert.nets.blueprint import Blueprint
 from majorcert.nets.bound_learner import BoundLearner
-from majorcert.nets.checkpoint import Checkpoint
+from majorcert.nets.checkpoint import Checkpoint, fingerprint
 from majorcert.nets.config import TrainConfig
 from majorcert.nets.data import Dataset
 from majorcert.nets.interrupt import Interrupt
 from majorcert.nets.learner import Learner
-from majorcert.nets.models import build, n_weights
+from majorcert.nets.models import n_weights
 from majorcert.nets.processes import Processes
 from majorcert.nets.resizing import recorded
 from majorcert.nets.rules import VOTES
@@ -75,6 +76,7 @@ def train(
     run_dir: Path | str,
     device: torch.device | str = "cpu",
     *,
+    start: nn.Module | None = None,
     validation: Dataset | None = None,
     resume: bool = False,
     compile: bool = False,
@@ -91,6 +93,7 @@ def train(
     as many threads) to bitwise the same weights. Under torchrun the processes share every batch.
 
     Args:
+        start: the network to begin with, if it is not one of this package: of the kind that the configuration names.
         validation: images that are not trained on, by which the threshold is chosen if the configuration has none.
         resume: continue from the checkpoint in `run_dir`, or begin if there is none.
         compile: compile the network with torch.compile, which takes some seconds first.
@@ -100,6 +103,9 @@ def train(
     """
     run_dir, processes = Path(run_dir), Processes(device)
     about = _about(config, dataset, processes)
+    first = {} if start is None else {"start": start}
+    if start is not None:
+        about["begun_with"] = fingerprint(start.state_dict())
     n_steps = max(len(dataset) // config.batch_size, 1)
     with (
         torch.random.fork_rng([processes.device] if processes.device.type == "cuda" else []),
@@ -108,7 +114,7 @@ def train(
         torch.backends.cudnn.flags(enabled=True, benchmark=True),
     ):
         found = Checkpoint.read(run_dir, about) if resume else None
-        learner = learner_of(config)(config, dataset, processes, compiled=compile)
+        learner = learner_of(config)(config, dataset, processes, compiled=compile, **first)
         with held(run_dir, resume=resume) if processes.leads else nullcontext():
             at = learner.resumed(found, run_dir)
             log = Log(run_dir, at.epoch, writes=processes.leads)
@@ -154,7 +160,7 @@ def train(
             if processes.leads:
                 weights = learner.result()
                 done = _blueprint(config, dataset, {**about, "epochs_done": config.epochs})
-                _suited(done, weights, validation, processes.device).write(run_dir, weights)
+                _suited(done, learner.model, weights, validation, processes.device).write(run_dir, weights)
     return TrainResult(run_dir, finished=True, epochs=config.epochs)
 
 
@@ -204,14 +210,18 @@ def _usual(config: TrainConfig) -> float | None:
 
 
 def _suited(
-    blueprint: Blueprint, weights: dict[str, Tensor], validation: Dataset | None, device: torch.device
+    blueprint: Blueprint,
+    model: nn.Module,
+    weights: dict[str, Tensor],
+    validation: Dataset | None,
+    device: torch.device,
 ) -> Blueprint:
     """The blueprint with a threshold that suits the validation images, if one is to be chosen and there are any."""
     votes = isinstance(blueprint.strategy, Strategy) and blueprint.rule == VOTES
     chosen = blueprint.training["config"]["threshold"] == "suited" and votes
     if validation is None or not chosen:
         return blueprint
-    network = build(blueprint.model)
+    network = copy.deepcopy(model).cpu()
     network.load_state_dict(weights)
     voter = Voter.of(
         network,

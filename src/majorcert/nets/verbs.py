@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
 from majorcert.files.photo import is_of_photo, read_patches
 from majorcert.nets import shards
@@ -21,12 +22,14 @@ from majorcert.nets.estimate import seconds_of
 from majorcert.nets.folders import check_free
 from majorcert.nets.hiding import Hiding
 from majorcert.nets.member import Member
+from majorcert.nets.models import factories_in
 from majorcert.nets.mirrors import mirrored_classes
 from majorcert.nets.recipes import adapted, recipe_for, strategies_of
 from majorcert.nets.recipes import recipe as named
 from majorcert.nets.resizing import resizing_of
 from majorcert.nets.run_folder import held
 from majorcert.nets.stores import keep_truth, store_of, voting_folders
+from majorcert.nets.tuning import GENTLE, Own
 
 SHOWN = 5
 """Files that were skipped of which each is named."""
@@ -50,7 +53,10 @@ def train(
     told: Callable[[str], None] | None = None,
     view: str | None = None,
     width: int | None = None,
-    model: str | None = None,
+    model: str | nn.Module | None = None,
+    factory: str | None = None,
+    mean: Sequence[float] | None = None,
+    std: Sequence[float] | None = None,
     **changes: Any,
 ) -> list[training.TrainResult]:
     """Train one defender for each strategy, and write them to a folder; `mc.Ensemble.load(out)` loads them.
@@ -71,7 +77,10 @@ def train(
         progress: called now and then with the strategy and how far its run is.
         after_epoch: called with the strategy and what came of each epoch, on validation images too.
         told: called with what a user should know before the work begins: what is trained, and about how long it takes.
-        view, width, model, changes: what of the recipe is to be otherwise; changes are fields of `TrainConfig`, such
+        model: the name of a network, or a torch module of your own, which learns on from its own weights, gently.
+        factory: the function that makes such a module, "package.module:function"; it is called when it is loaded.
+        mean, std: under masks, of the colours that a module of your own was trained on, where they run from 0 to 1.
+        view, width, changes: what of the recipe is to be otherwise; changes are fields of `TrainConfig`, such
             as epochs, batch_size, lr, threshold and seed.
 
     Returns:
@@ -83,7 +92,7 @@ def train(
     against = [str(patch) for patch in read_patches(patches, data.image_size, data.photos)]
     if told is not None and any(is_of_photo(patch) for patch in patches):
         told(f"{', '.join(patches)}: at most {', '.join(against)} of {data.image_size[0]}x{data.image_size[1]} pixels")
-    where = usable_device(device)
+    where, own = usable_device(device), Own.of(model, factory, mean, std)
     chosen = recipe or ("masking" if patches and not strategies else recipe_for(strategies or [], data.image_size))
     specs = strategies or [
         scaled(spec, data.image_size, chosen, patch_given=bool(patches)) for spec in strategies_of(chosen, against)
@@ -91,7 +100,13 @@ def train(
     configs = [named(chosen, spec, data.channels, data.n_classes) for spec in specs]
     if recipe is None:
         configs = [suited(config, data.image_size, len(data), where) for config in configs]
-    configs = [adapted(config, data.channels, view, width, model, **changes) for config in configs]
+    named_model = model if isinstance(model, str) and own is None else None
+    if own is not None:
+        changes = {**GENTLE, **{key: value for key, value in changes.items() if value is not None}}
+    configs = [adapted(config, data.channels, view, width, named_model, **changes) for config in configs]
+    begun: list[nn.Module | None] = [None] * len(configs)
+    if own is not None:
+        configs, begun = map(list, zip(*(own.begun(config, data.channels) for config in configs), strict=True))
     names = member_names([config.strategy for config in configs]) if len(configs) > 1 else ["."]
     if not resume:
         for folder in (out, *(out / name for name in names)):
@@ -100,15 +115,16 @@ def train(
     for config in configs:
         training.check(config, data)
     if told is not None and place_among()[1] == 1:
-        options["before"] = partial(_tell_plan, configs, data, where, told)
+        options["before"] = partial(_tell_plan, configs, begun, data, where, told)
     results: list[training.TrainResult] = []
     # One defender alone has the folder to itself by its own run.
     shared = len(names) > 1 and place_among()[0] == 0
     with held(out, resume=resume) if shared else nullcontext():
-        for name, config in zip(names, configs, strict=True):
+        for name, config, start in zip(names, configs, begun, strict=True):
             tell = None if progress is None else partial(progress, config.strategy)
+            options |= {"start": start, "progress": tell}
             options["after_epoch"] = None if after_epoch is None else partial(after_epoch, config.strategy)
-            results.append(training.train(config, data, out / name, where, resume=resume, progress=tell, **options))
+            results.append(training.train(config, data, out / name, where, resume=resume, **options))
             options["before"] = None
             if not results[-1].finished:
                 return results
@@ -118,15 +134,20 @@ def train(
 
 
 def _tell_plan(
-    configs: Sequence[TrainConfig], data: Dataset, device: torch.device, told: Callable[[str], None]
+    configs: Sequence[TrainConfig],
+    begun: Sequence[nn.Module | None],
+    data: Dataset,
+    device: torch.device,
+    told: Callable[[str], None],
 ) -> None:
     """What is trained, about how long it takes, and classes that the mirror makes of each other."""
     first, names = configs[0], ", ".join(str(config.strategy) for config in configs)
+    width = "" if factories_in(first.model) else f" of width {first.model.width}"
     told(
-        f"{names}: {first.model.name} of width {first.model.width}, {first.epochs} epochs of {len(data):,} images of "
+        f"{names}: {first.model.name}{width}, {first.epochs} epochs of {len(data):,} images of "
         f"{data.image_size[0]}x{data.image_size[1]} in batches of {first.batch_size}, on {device.type}"
     )
-    seconds = sum(seconds_of(config, data, device) for config in configs)
+    seconds = sum(seconds_of(config, data, device, start) for config, start in zip(configs, begun, strict=True))
     told(f"this takes about {duration(seconds)}, by steps that were timed; --epochs, --width and --size change it")
     if first.augment.flip:
         pairs = mirrored_classes(data)
@@ -160,6 +181,7 @@ def vote(
     precision: Any = None,
     batch_size: int | None = None,
     compiled: bool = False,
+    allow: str | Sequence[str] = (),
     progress: Callable[[Member, shards.Progress], None] | None = None,
     read: Callable[[int, int], None] | None = None,
     told: Callable[[str], None] = lambda sentence: None,
@@ -181,6 +203,7 @@ def vote(
         certify_only: under masks, look no further at an image that cannot be certified.
         chunk: images in one chunk of the store.
         device, precision, batch_size, compiled: as for `mc.Defender`.
+        allow: functions of your own that may be called to make networks, as for `mc.Ensemble.load`.
         progress: called after each tile with the defender and how far it is.
         read: called with the files read and those there are.
         told: called with what a user should know: files that were skipped, how many images were drawn.
@@ -192,6 +215,7 @@ def vote(
     rank, size = place_among()
     given = [str(run) for run in ([runs] if isinstance(runs, str | Path) else runs)]
     how: dict[str, Any] = {"device": device, "precision": precision, "batch_size": batch_size, "compiled": compiled}
+    how["allow"] = allow
     place = None if out is None else str(out)
     stores, known = [], dict[Any, Dataset]()
     for folder in voting_folders(given, place):
