@@ -1,5 +1,6 @@
 """The table of results in the README: every number of ours is recomputed from the evidence by the public functions."""
 
+import json
 import re
 from pathlib import Path
 
@@ -31,6 +32,20 @@ def test_the_table_has_its_rows() -> None:
         "masking-one"
     ] * 2
     assert all(len(cells) == 5 for _, cells, _ in rows())
+
+
+def test_the_promises_side_by_side_are_those_of_the_record() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    records = json.loads((STUDY / "promises.json").read_text(encoding="utf-8"))
+    pool = [each for each in records if (each["recipe"], each["who"], each.get("slack", 0)) == ("best", "pool", 0)]
+    joint = {each["patch"]: each for each in pool if each["promise"] == "joint"}
+    short = {each["patch"]: each for each in pool if each["promise"] == "top-3"}
+    for name in ("recovery", "detection", "unwavering"):
+        cells = next(line for line in text.splitlines() if line.startswith(f"| {name} |")).split(" | ")
+        assert cells[3:5] == [f"{joint[size][f'{name}_and_correct']:.2f}" for size in ("2x2", "5x5")]
+    cells = next(line for line in text.splitlines() if line.startswith("| among the first 3 |")).split(" | ")
+    assert cells[3:5] == [f"{short[size]['certified_and_correct']:.2f}" for size in ("2x2", "5x5")]
+    assert f"{joint['2x2']['alerts']}% of the clean images raise an alert at 2x2, {joint['5x5']['alerts']}%" in text
 
 
 @pytest.mark.slow
