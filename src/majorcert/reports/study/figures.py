@@ -23,6 +23,9 @@ TECHNIQUES = {
     "pg-drs": ("square", "PG-DRS"),
     "majorcert-exact": ("star", "MajorCert"),
     "double-masking": ("diamond", "double masking"),
+    "bagcert": ("triangle", "BagCert-style"),
+    "pg-bn": ("triangle", "PG-BN"),
+    "cbn": ("triangle", "CBN"),
 }
 PUBLISHED = {"drs": "drs-local", "pg-drs": "pg-drs", "majorcert": "majorcert-exact"}
 SHADES = ("#f7fbff", "#c6dbef", "#6baed6", "#2171b5", "#08306b")
@@ -68,7 +71,8 @@ def scatter(results: Results) -> str:
             colour = _colour(results, row["recipe"])
             star = row["method"] == "majorcert-exact"
             drawing.marker(TECHNIQUES[row["method"]][0], plot.x(row["clean"]), plot.y(row["certified"]), 5, colour)
-            text = "MC" if star else _short(row["defenders"][0])
+            shape, name = TECHNIQUES[row["method"]]
+            text = "MC" if star else name if shape == "triangle" else _short(row["defenders"][0])
             plot.label(row["clean"], row["certified"], text, colour, size=12 if star else 10, gap=12 if star else 9)
     _scatter_legend(drawing, results)
     return _told(drawing, results).svg()

@@ -52,10 +52,10 @@ class Drawing:
         )
 
     def marker(self, shape: str, x: float, y: float, radius: float, colour: str, *, hollow: bool = False) -> None:
-        """A "circle", "square", "diamond" or "star"; hollow ones are outlines."""
-        corners = {"circle": 24, "square": 4, "diamond": 4, "star": 10}[shape]
+        """A "circle", "square", "diamond", "triangle" or "star"; hollow ones are outlines."""
+        corners = {"circle": 24, "square": 4, "diamond": 4, "triangle": 3, "star": 10}[shape]
         turn = pi / 4 if shape == "square" else 0
-        scale = {"circle": 1.0, "square": 1.25, "diamond": 1.35, "star": 1.75}[shape]
+        scale = {"circle": 1.0, "square": 1.25, "diamond": 1.35, "triangle": 1.5, "star": 1.75}[shape]
         points = []
         for i in range(corners):
             reach = radius * scale * (0.45 if shape == "star" and i % 2 else 1)

@@ -1,0 +1,79 @@
+"""Local-feature defenders by the command line: train, vote, certify, verify with the weights, explain and attack."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+import majorcert as mc
+from majorcert.commands.app import app
+from majorcert.nets.blueprint import Blueprint
+
+torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="module")
+def shades(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Dark, grey and bright noise."""
+    path, random = tmp_path_factory.mktemp("data") / "shades.npz", np.random.default_rng(0)
+    labels = np.arange(120) % 3
+    images = (40 + 60 * labels)[:, None, None] + random.integers(0, 60, (120, 9, 9))
+    parts = {"images": images[:96], "test_images": images[96:]}
+    np.savez(
+        path,
+        labels=labels[:96],
+        test_labels=labels[96:],
+        **{name: part.astype(np.uint8) for name, part in parts.items()},
+    )
+    return path
+
+
+def run(*words: object) -> str:
+    found = CliRunner().invoke(app, [str(word) for word in words])
+    assert found.exit_code == 0, found.output
+    return found.output
+
+
+@pytest.mark.parametrize(
+    ("recipe", "rule"),
+    [
+        ("bagcert", "votes"),
+        pytest.param("cbn", "clipped", marks=pytest.mark.slow),
+        pytest.param("pg-bn", "masked:5x5", marks=pytest.mark.slow),
+    ],
+)
+def test_a_map_goes_through_every_verb(recipe: str, rule: str, shades: Path, tmp_path: Path) -> None:
+    folder, how = tmp_path / recipe, ("--epochs", 24, "--batch-size", 16, "--width", 4, "--device", "cpu")
+    run("train", shades, "--recipe", recipe, "--strategy", "fields:9x1", "--out", folder, *how)
+    blueprint = Blueprint.read(folder)
+    assert (blueprint.rule, blueprint.view, str(blueprint.strategy)) == (rule, "whole", "fields:9x1")
+    run("vote", folder, shades)
+    store, verdict = folder / "shades.npz-test.zarr", tmp_path / "verdict.jsonl"
+    (line,) = json.loads(run("certify", store, "--patch", 1, "--out", verdict, "--json"))
+    assert line["clean"] > 0.5
+    checked = run("verify", verdict, "--evidence", store, "--images", shades, "--weights", folder, "--sample", "all")
+    assert "fields:9x1" in checked
+    assert "patch" in run("explain", store, "--image", 3, "--patch", 1)
+    effort = ("--limit", 4, "--restarts", 2, "--steps", 3, "--placements", 2, "--probed", 4, "--cheap", 4)
+    run("attack", folder, shades, "--patch", 1, "--out", tmp_path / "attack", *effort)
+    summary = json.loads((tmp_path / "attack" / "attack.json").read_text())["defended"]
+    assert summary["broken"] == []
+
+
+def test_other_weights_are_told_apart(shades: Path, tmp_path: Path) -> None:
+    """Votes on record that another network did not cast; and one that sums up clipped scores did not vote."""
+    how = ("--strategy", "fields:9x1", "--epochs", 1, "--batch-size", 32, "--width", 4, "--device", "cpu")
+    run("train", shades, "--recipe", "cbn", "--out", tmp_path / "run", *how)
+    run("vote", tmp_path / "run", shades)
+    store, verdict = tmp_path / "run" / "shades.npz-test.zarr", tmp_path / "verdict.jsonl"
+    run("certify", store, "--patch", 1, "--out", verdict)
+    raw = json.loads((tmp_path / "run" / "defender.json").read_text())
+    (tmp_path / "run" / "defender.json").write_text(json.dumps({**raw, "rule": "masked:1x1"}))
+    words = ["verify", verdict, "--evidence", store, "--images", shades, "--weights", tmp_path / "run"]
+    found = CliRunner().invoke(app, [str(word) for word in words])
+    assert found.exit_code == 1
+    assert "rule of evidence 1" in found.output
+    assert mc.load_evidence(store).provenance["rule"] == "clipped"
