@@ -12,7 +12,7 @@ from majorcert.core.plurality import Ints, plurality
 from majorcert.core.reach import NO_LABEL, Evidence, Reach
 from majorcert.core.regions import Strategy
 from majorcert.core.regions import strategy as read_strategy
-from majorcert.core.tally import Bound, Candidates, count_votes, kept_votes, rewritable
+from majorcert.core.tally import Bound, Candidates, contenders, count_votes, kept_votes, rewritable
 from majorcert.core.threat import Bools, ImageSize, Patch
 from majorcert.errors import BallotsError
 from majorcert.errors.checks import checked_ballots, checked_record, checked_size, whole
@@ -105,26 +105,27 @@ class Ballots(Evidence):
 
     def _elected(self, patch: Patch, bound: Bound, slack: int | None = None) -> Reach:
         touched = self.strategy.touched(patch, self.image_size)
-        candidates = Candidates.of(self.solid_votes(), self.label)
+        candidates = Candidates.of(self._contenders(patch, slack), self.label)
         gain = rewritable(self.fragile, touched) + (touched.n_touched() if slack is None else slack)
         kept = kept_votes(self.solid(), candidates.listed, touched)
         return candidates.elected(kept, gain, touched.rows, touched.columns, bound)
 
     def margin_certified(self, patch: Patch) -> Bools:
         """(images,) does the winner lead by more than any placement could take from it and give to one rival?"""
-        return self._leads(patch, times=2)
+        return self._contenders(patch).sum(axis=1) == 1
 
     certified_alone = margin_certified
 
     def stays_alone(self, patch: Patch, slack: int = 0) -> Bools:
         """(images,) does the winner lead by the slack, and more than any placement could take from it?"""
-        return self._leads(patch, times=1, more=slack)
+        return self._contenders(patch, slack).sum(axis=1) == 1
 
-    def _leads(self, patch: Patch, times: int, more: int = 0) -> Bools:
-        """(images,) by so many votes. Fragile ballots give nothing to the winner, and each may go to the rival."""
-        handicap = times * int(self.strategy.touched(patch, self.image_size).n_touched().max()) + more
+    def _contenders(self, patch: Patch, slack: int | None = None) -> Bools:
+        """(images, classes) who may win. Fragile ballots give nothing to the winner, and each may go to the rival."""
+        n_touched = int(self.strategy.touched(patch, self.image_size).n_touched().max())
         n_fragile = 0 if self.fragile is None else self.fragile.sum(axis=1)
-        return Candidates.of(votes := self.solid_votes(), self.label).leads(votes, handicap + n_fragile)
+        gained = n_fragile + n_touched + (n_touched if slack is None else slack)
+        return contenders(self.solid_votes(), self.label, gained)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write a Zarr store, without a tolerance; an earlier store at that path is replaced, whole or not at all."""

@@ -125,13 +125,11 @@ class Contest:
         unmoved = np.asarray(sum(each.spread(each.only(self.clean)).astype(counter) for each in self.sets))
         firm = standing(unmoved, self.clean.astype(counter)[:, None, None], self.n_classes)
         safe = np.ones((len(self.clean), len(self.sets[0].rows), len(self.sets[0].columns)), dtype=bool)
-        for rival in self.rivals.T:
-            said = np.asarray(sum(each.spread(each.has(rival)).astype(counter) for each in self.sets))
-            loses = standing(said, rival.astype(counter)[:, None, None], self.n_classes) > firm
-            contested = (rival != self.clean) & (rival != NO_LABEL)
-            safe &= ~(loses & contested[:, None, None])
-            if not safe.any():
-                break
+        for labels in self.rivals.T:
+            images = np.flatnonzero((labels != self.clean) & (labels != NO_LABEL) & safe.any(axis=(1, 2)))
+            rival = labels[images].astype(counter)
+            said = np.asarray(sum(each.spread(each.has(rival, images)).astype(counter) for each in self.sets))
+            safe[images] &= standing(said, rival[:, None, None], self.n_classes) < firm[images]
         return safe
 
     def witnesses(self, safe: Bools) -> list[Witness | None]:

@@ -43,14 +43,14 @@ class Reach:
     def __post_init__(self) -> None:
         check_sets(self.listed, self.members, self.below, (self.rows, self.columns), NO_LABEL)
 
-    def has(self, label: Ints) -> Bools:
-        """(images, cell rows, cell columns): is the given label of each image in the set? NO_LABEL never is."""
-        found = self.listed == label[:, None]
-        by_slot = self.members[np.arange(len(label)), found.argmax(axis=1)]
-        if found.any(axis=1).all() and (label != NO_LABEL).all():
-            return by_slot
-        wide = label[:, None, None]
-        return np.where(found.any(axis=1)[:, None, None], by_slot, wide < self.below) & (wide != NO_LABEL)
+    def has(self, label: Ints, images: Ints | None = None) -> Bools:
+        """(images, cell rows, cell columns): is the label of each, or of those images, in the set? NO_LABEL is not."""
+        images = np.arange(len(label)) if images is None else images
+        found = self.listed[images] == label[:, None]
+        in_set, unlisted = self.members[images, found.argmax(axis=1)], np.flatnonzero(~found.any(axis=1))
+        in_set[unlisted] = label[unlisted, None, None] < self.below[images[unlisted]]
+        in_set[label == NO_LABEL] = False
+        return in_set
 
     def only(self, label: Ints) -> Bools:
         """(images, cell rows, cell columns): is the given label of each image in the set, and no other?"""
@@ -134,8 +134,7 @@ class Evidence(ABC):
     def tolerating(self, tolerance: float) -> Self:
         """The same evidence, to be certified even if every score moves by up to `tolerance`, on any set-up.
 
-        Sound because what is farther than that from changing stays as it is; all else is *fragile*: it counts as
-        touched at every placement, so whatever it becomes is among what the attacker could make of it.
+        Sound because what may change within that is *fragile* and counts as touched at every placement.
         """
         tolerance, distance = checked_tolerance(tolerance, self.distance, self)
         # As float64: NumPy would round the tolerance to the type of the distances.

@@ -30,11 +30,15 @@ def count_votes(labels: Ints, n_classes: int) -> Ints:
 
 def kept_votes(labels: Ints, listed: Ints, touched: Touched) -> Ints:
     """(images, slots, cell rows, cell columns) the votes for each listed label that a patch leaves alone."""
-    wanted = np.where(listed == NO_LABEL, NO_LABEL - 1, listed).astype(labels.dtype)[:, :, None]
-    votes = labels[:, None, :, 0] == wanted
-    for slot in range(1, labels.shape[2]):
-        votes |= labels[:, None, :, slot] == wanted
-    return votes.sum(axis=2, dtype=np.int32)[:, :, None, None] - touched.sums(votes)
+    image, slot = np.nonzero(listed != NO_LABEL)
+    wanted = listed[image, slot].astype(labels.dtype)[:, None]
+    votes = labels[image, :, 0] == wanted
+    for further in range(1, labels.shape[2]):
+        votes |= labels[image, :, further] == wanted
+    found = votes.sum(axis=1, dtype=np.int32)[:, None, None] - touched.sums(votes)
+    kept = np.zeros((*listed.shape, *found.shape[1:]), dtype=found.dtype)
+    kept[image, slot] = found
+    return kept
 
 
 def rewritable(fragile: Bools | None, touched: Touched) -> Ints:
@@ -44,17 +48,27 @@ def rewritable(fragile: Bools | None, touched: Touched) -> Ints:
     return fragile.sum(axis=1)[:, None, None] - touched.sums(fragile)
 
 
+def contenders(points: Ints, clean: Ints, handicap: int | Ints) -> Bools:
+    """(images, classes) the clean label, and those that beat it if they get so many points more than given:
+
+    if no placement lets a label gain more on the clean one, no other label is in reach anywhere.
+    """
+    n_classes = points.shape[1]
+    rivals = standing(points + np.reshape(handicap, (-1, 1)), np.arange(n_classes), n_classes)
+    return rivals >= standing(points[np.arange(len(clean)), clean], clean, n_classes)[:, None]
+
+
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """The labels that a vote on some images is between: those with points, the clean one, and all that have none."""
+    """The labels that a vote on some images is between: some that are listed, and others that never gain as much."""
 
     clean: Ints  # (images,)
-    listed: Ints  # (images, slots) the labels with points and the clean one, ascending, then NO_LABEL
-    unlisted: Ints  # (images,) the smallest label without points; n_classes if there is none
+    listed: Ints  # (images, slots) the clean label and all with points that may win, ascending, then NO_LABEL
+    unlisted: Ints  # (images,) the smallest label that is not listed; n_classes if there is none
     n_classes: int
 
     @classmethod
-    def of(cls, points: Ints, clean: Ints) -> "Candidates":
+    def of(cls, points: Ints | Bools, clean: Ints) -> "Candidates":  # of contenders, or of all that have points
         present = points > 0
         present[np.arange(len(clean)), clean] = True
         return cls(clean, list_labels(present), smallest_unlisted(present), points.shape[1])
@@ -63,9 +77,8 @@ class Candidates:
         """The labels that win with some use of `gain` more points, when each has those kept.
 
         Label c ends with kept[c] to kept[c] + gain points. "exact": c is in reach iff its upper bound beats the lower
-        bound of every other label; the attacker can do just that, by giving all he has to c alone. "paper": iff it
-        beats that of the clean label (Definition 1). No upper bound loses to the same label's lower bound, so
-        comparing with the best lower bound checks every rival at once.
+        bound of every other label, so the best of these: all the gain may go to c alone. "paper": iff it beats the
+        lower bound of the clean label (Definition 1).
         """
         most = int(kept.max(initial=0)) + int(gain.max(initial=0)) + 2
         integer: type[np.signedinteger[Any]] = np.int32 if 2 * most * self.n_classes < 2**31 else np.int64
@@ -79,10 +92,3 @@ class Candidates:
             best = lower[np.arange(len(lower)), (self.listed == self.clean[:, None]).argmax(axis=1)]
         below = np.clip(gain + self.n_classes - best, 0, self.n_classes)
         return Reach(self.listed, lower >= (best - gain)[:, None], below, rows, columns)
-
-    def leads(self, points: Ints, handicap: int | Ints) -> Bools:
-        """(images,) does the clean label win even if one rival, whoever it is, gets so many points more than given?"""
-        images, everyone = np.arange(len(points)), np.arange(self.n_classes)
-        rivals = standing(points + np.reshape(handicap, (-1, 1)), everyone, self.n_classes)
-        rivals[images, self.clean] = -1
-        return standing(points[images, self.clean], self.clean, self.n_classes) > rivals.max(axis=1)

@@ -12,7 +12,7 @@ import numpy as np
 
 from majorcert.core.plurality import Ints, plurality
 from majorcert.core.reach import Evidence, Reach
-from majorcert.core.tally import Candidates
+from majorcert.core.tally import Candidates, contenders
 from majorcert.core.threat import Bools, ImageSize, Patch
 from majorcert.defences.scores import Scores
 from majorcert.errors import EvidenceError
@@ -89,7 +89,7 @@ class ClippedScores(Evidence):
         """(images,) by the reach at every placement, looked at only where the lead alone does not settle it."""
         touched = self.scores.strategy.touched(patch, self.image_size)
         handicap = 2 * self.scores.one * int(touched.n_touched().max())
-        certified = Candidates.of(self.points, self.label).leads(self.points, handicap)
+        certified = contenders(self.points, self.label, handicap).sum(axis=1) == 1
         doubtful = np.flatnonzero(~certified)
         some = self[doubtful]
         certified[doubtful] = some.reach(patch).only(some.label).all(axis=(1, 2))

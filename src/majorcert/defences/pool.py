@@ -15,7 +15,7 @@ import numpy as np
 from majorcert.core.ballots import Ballots
 from majorcert.core.plurality import Ints, plurality
 from majorcert.core.reach import Evidence, Reach
-from majorcert.core.tally import Candidates, kept_votes, rewritable
+from majorcert.core.tally import Candidates, contenders, kept_votes, rewritable
 from majorcert.core.threat import Bools, ImageSize, Patch
 from majorcert.errors import EvidenceError
 from majorcert.errors.checks import check_together
@@ -105,7 +105,7 @@ class Pool(Evidence):
         return self._elected(patch, slack)
 
     def _elected(self, patch: Patch, slack: int | None = None) -> Reach:
-        candidates = Candidates.of(self.solid_points(), self.label)
+        candidates = Candidates.of(self._contenders(patch, slack), self.label)
         count = self.counted(patch, candidates.listed)
         gain = count.free + (count.touched if slack is None else slack)
         return candidates.elected(count.kept, gain, count.rows, count.columns)
@@ -127,21 +127,22 @@ class Pool(Evidence):
 
     def margin_certified(self, patch: Patch) -> Bools:
         """(images,) does the winner lead by more points than any placement could take from it and give to one rival?"""
-        return self._leads(patch, times=2)
+        return self._contenders(patch).sum(axis=1) == 1
 
     certified_alone = margin_certified
 
     def stays_alone(self, patch: Patch, slack: int = 0) -> Bools:
         """(images,) does the winner lead by the slack, and more than any placement could take from it?"""
-        return self._leads(patch, times=1, more=slack)
+        return self._contenders(patch, slack).sum(axis=1) == 1
 
-    def _leads(self, patch: Patch, times: int, more: int = 0) -> Bools:
-        points, handicap = self.solid_points(), np.full(1, more)
+    def _contenders(self, patch: Patch, slack: int | None = None) -> Bools:
+        """(images, classes) who may win, as of `Ballots`."""
+        gained = np.full(1, slack or 0)
         for weight, member in zip(self.weights, self.members, strict=True):
-            most_touched = int(member.strategy.touched(patch, member.image_size).n_touched().max())
+            n_touched = int(member.strategy.touched(patch, member.image_size).n_touched().max())
             n_fragile = 0 if member.fragile is None else member.fragile.sum(axis=1)
-            handicap = handicap + weight * (times * most_touched + n_fragile)
-        return Candidates.of(points, self.label).leads(points, handicap)
+            gained = gained + weight * (n_fragile + n_touched * (2 if slack is None else 1))
+        return contenders(self.solid_points(), self.label, gained)
 
     def solid_points(self) -> Ints:
         """(images, classes) the points of each label, without those of fragile ballots."""

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from majorcert.core.plurality import Ints, standing
+from majorcert.core.plurality import Ints, plurality, standing
 from majorcert.core.regions import Touched
+from majorcert.core.tally import contenders
 from majorcert.core.threat import Bools
 from majorcert.defences.scores import Points
 
@@ -21,15 +22,15 @@ LOUD_WINDOWS = 3
 """How many windows are tried for a quick bound; results do not depend on it."""
 
 
-def window_points(points: Points, windows: Touched) -> Ints:
-    """(images, classes, window rows, window columns) the points of each label inside each window."""
-    return windows.sums(points.transpose(0, 2, 1))
-
-
 def left_standing(points: Points, windows: Touched, share: Fraction) -> tuple[Ints, Ints, Ints]:
-    """(images, classes) the points of each label: all, in its loudest window, and left when that is masked."""
+    """(images, classes) the points of each label: all, in its loudest window, and left when that is masked.
+
+    Of a label that has less than another one keeps without any window, all are taken for the loudest: it cannot win.
+    """
     total = points.sum(axis=1, dtype=np.int64)
-    loudest = window_points(points, windows).max(axis=(2, 3)).astype(np.int64)
+    image, label = np.nonzero(contenders(total, plurality(total), _most_inside(points, windows)))
+    loudest = total.copy()
+    loudest[image, label] = windows.sums(points[image, :, label]).max(axis=(1, 2))
     masked = loudest * share.denominator > total * share.numerator
     return total, loudest, total - np.where(masked, loudest, 0)
 
@@ -39,7 +40,8 @@ class Bounds:
     """The rivals of the clean label in every window, and what a patch there may leave of it."""
 
     rivals: Ints
-    """(images, classes, window rows, window columns) the highest standing each may reach; -1 for the clean label"""
+    """(images, classes, window rows, window columns) the highest standing each may reach; -1 if it never wins, and for
+    the clean label"""
     fewest: Ints
     most: Ints
     """(images, window rows, window columns) bounds on the lowest standing of the clean label"""
@@ -53,13 +55,19 @@ class Bounds:
         images, n_classes = np.arange(len(points)), points.shape[2]
         largest = points.shape[1] * int(points.max(initial=0)) * n_classes * share.denominator
         integer: type[np.signedinteger[Any]] = np.int32 if largest < 2**30 else np.int64
-        inside = window_points(points, windows).astype(integer)
-        kept = points.sum(axis=1, dtype=np.int64).astype(integer)[:, :, None, None] - inside
+        total = points.sum(axis=1, dtype=np.int64)
+        most = total * share.denominator // (share.denominator - share.numerator)
+        most[images, label] = total[images, label]
+        image, rival = np.nonzero(contenders(most, label, 2 * _most_inside(points, windows)))
+        inside = windows.sums(points[image, :, rival]).astype(integer)
+        kept = total[image, rival].astype(integer)[:, None, None] - inside
         upper = kept * share.denominator // (share.denominator - share.numerator) if share else kept
-        rivals = standing(upper, np.arange(n_classes, dtype=integer)[:, None, None], n_classes)
+        rivals = np.full((len(points), n_classes, *inside.shape[1:]), -1, dtype=integer)
+        rivals[image, rival] = standing(upper, rival.astype(integer)[:, None, None], n_classes)
         rivals[images, label] = -1
 
-        kept, inside, own = kept[images, label], inside[images, label], label.astype(integer)[:, None, None]
+        itself = rival == label[image]
+        kept, inside, own = kept[itself], inside[itself], label.astype(integer)[:, None, None]
         fewest = standing(kept - inside.max(axis=(1, 2))[:, None, None], own, n_classes)
         loud = _left_of_loud_windows(points[images, :, label], windows).astype(integer)
         return cls(rivals, fewest, standing(kept - loud, own, n_classes))
@@ -104,6 +112,11 @@ def surely_certified(total: Ints, loudest: Ints, label: Ints, share: Fraction) -
     rivals[images, label] = -1
     fewest = standing(total[images, label] - 2 * loudest[images, label], label, n_classes)
     return np.asarray(rivals.max(axis=1) < fewest)
+
+
+def _most_inside(points: Points, windows: Touched) -> int:
+    """As many points as one label can have inside one window, and perhaps more."""
+    return int(windows.n_touched().max()) * int(points.max(initial=0))
 
 
 def _left_of_loud_windows(own: Points, windows: Touched) -> Ints:
