@@ -109,9 +109,11 @@ def test_figures_are_drawn_from_results_alone(tmp_path: Path) -> None:
         assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "again" / name).read_bytes()
 
 
-def test_a_map_needs_placements() -> None:
-    with pytest.raises(mc.StoreError, match="no map of unsafe placements"):
-        unsafe({**results(), "unsafe": []})
+def test_alternatives_alone_have_no_maps(tmp_path: Path) -> None:
+    alternatives = {**results(), "unsafe": []}
+    assert [path.name for path in draw(alternatives, tmp_path / "out")] == NAMES[:2]
+    with pytest.raises(mc.StoreError, match="a figure needs"):
+        draw({key: value for key, value in results().items() if key != "unsafe"}, tmp_path / "out")
 
 
 def test_the_table_command_refuses_what_is_no_case_study(tmp_path: Path) -> None:

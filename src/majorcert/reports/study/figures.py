@@ -36,9 +36,9 @@ IMAGE = 224.0
 
 
 def draw(results: Results, folder: str | Path) -> list[Path]:
-    """Write every figure into the folder; returns the files."""
-    written = []
-    for name, figure in (("clean-certified", scatter), ("by-size", by_size), ("unsafe", unsafe)):
+    """Write every figure into the folder; returns the files. Alternatives alone, without an ensemble, have no maps."""
+    written, maps = [], [("unsafe", unsafe)] if results.get("unsafe") != [] else []
+    for name, figure in [("clean-certified", scatter), ("by-size", by_size), *maps]:
         try:
             text = figure(results)
         except (KeyError, TypeError, ValueError, IndexError, AttributeError, ArithmeticError, StopIteration) as error:
@@ -111,8 +111,6 @@ def by_size(results: Results) -> str:
 def unsafe(results: Results) -> str:
     """Where on the image a patch endangers labels: the share of correctly predicted images, by its centre."""
     maps = [(item, _shares(results, item)) for item in results["unsafe"]]
-    if not maps:
-        raise StoreError("the results hold no map of unsafe placements; compute them again")
     patches, n_recipes = _patches(results["unsafe"]), len({item["recipe"] for item, _ in maps})
     width, height = max(510, 20 + n_recipes * (IMAGE + 40)), 44 + len(patches) * (IMAGE + 88)
     drawing = Drawing(width, height, "Where labels are not safe")
