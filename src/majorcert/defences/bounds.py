@@ -15,10 +15,10 @@ import numpy.typing as npt
 
 from majorcert.core.plurality import Ints
 from majorcert.core.reach import Evidence, Reach, list_labels
-from majorcert.core.records import filled, taken
 from majorcert.core.threat import Bools, ImageSize, Patch, as_patch
 from majorcert.errors import BallotsError, StrategyError
 from majorcert.errors.checks import checked_record, checked_size, parsed, whole
+from majorcert.errors.frozen import filled, taken
 
 WORD = 15
 """Labels in one whole number: a bit for each, in 16 bits with a sign."""

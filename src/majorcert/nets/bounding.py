@@ -11,11 +11,11 @@ import numpy.typing as npt
 import torch
 
 from majorcert.core.plurality import Ints
-from majorcert.core.records import filled
 from majorcert.core.threat import ImageSize
 from majorcert.defences.bounds import Bounds, Sizes
 from majorcert.errors import EvidenceError, ModelError
 from majorcert.errors.checks import checked_size
+from majorcert.errors.frozen import filled
 from majorcert.files.writer import EvidenceWriter
 from majorcert.nets.blueprint import Blueprint
 from majorcert.nets.bounder import Bounder

@@ -6,11 +6,11 @@ from typing import Any
 from torch import Tensor, nn
 
 from majorcert.core.reach import Evidence
-from majorcert.core.records import filled
 from majorcert.core.threat import ImageSize, Patch, as_patch
 from majorcert.defences.masking import Masks
 from majorcert.errors import ModelError
 from majorcert.errors.checks import checked_size, whole
+from majorcert.errors.frozen import filled
 from majorcert.nets.blueprint import Blueprint
 from majorcert.nets.defender import Ensemble
 from majorcert.nets.imagenet import pretrained

@@ -22,8 +22,8 @@ from majorcert.nets.estimate import seconds_of
 from majorcert.nets.folders import check_free
 from majorcert.nets.hiding import Hiding
 from majorcert.nets.member import Member
-from majorcert.nets.models import factories_in
 from majorcert.nets.mirrors import mirrored_classes
+from majorcert.nets.models import factories_in
 from majorcert.nets.recipes import adapted, recipe_for, strategies_of
 from majorcert.nets.recipes import recipe as named
 from majorcert.nets.resizing import resizing_of
