@@ -5,7 +5,8 @@ import pytest
 
 import majorcert as mc
 from majorcert.reports.drawing import image_text, safe_text, side_by_side
-from majorcert.reports.rows import WORDS, Row, rows
+from majorcert.reports.rooms import room_of
+from majorcert.reports.rows import WORDS, Row, alone, rows
 from majorcert.reports.table import rows_text
 
 
@@ -40,10 +41,10 @@ def test_every_number_is_that_of_the_method() -> None:
             counts = mc.summary(verdict, truth)
             assert found.n_certified_and_correct == counts.n_certified_and_correct
             assert (found.n_certified, found.n_correct) == (counts.n_certified, counts.n_correct)
-        alone = (verdict.predicted == truth) & (verdict.by == "theorem1")
-        assert table[together, "MajorCert, theorem 1 alone", str(patch)].n_certified_and_correct == alone.sum()
-        assert 0 < alone.sum() <= found.n_certified_and_correct < found.n_correct < 60
-        gained.append(found.n_certified_and_correct - alone.sum())
+        by_first = (verdict.predicted == truth) & (verdict.by == "theorem1")
+        assert table[together, "MajorCert, theorem 1 alone", str(patch)].n_certified_and_correct == by_first.sum()
+        assert 0 < by_first.sum() <= found.n_certified_and_correct < found.n_correct < 60
+        gained.append(found.n_certified_and_correct - by_first.sum())
     assert max(gained) > 0
     assert len(seen) > 3
 
@@ -71,3 +72,22 @@ def test_images_and_placements_are_drawn() -> None:
     safe = np.array([[True, False, True], [False, False, True]])
     assert safe_text(safe) == [" .## .", "#### ."]
     assert side_by_side(["ab", "c"], ["d"], ["e", "f", "g"]) == "ab    d    e\nc          f\n           g"
+
+
+def test_peers_have_rows_by_their_own_names() -> None:
+    votes, patch = evidence(0, "columns:2"), mc.Patch(2)
+    transformer = mc.Ballots(
+        votes.labels, strategy="columns:2", image_size=(6, 6), n_classes=3, provenance={"network": "vit"}
+    )
+    found = {verdict.method: verdict for verdict in alone(transformer, patch)}
+    assert list(found) == ["smoothed-vit", "vip"]
+    assert found["smoothed-vit"].certified.tolist() == mc.drs(votes, patch).certified.tolist()
+    assert found["vip"].certified.tolist() == mc.drs(votes, patch, bound="local").certified.tolist()
+    possible = np.random.default_rng(0).random((60, 25, 3)) < 0.02
+    possible[:, :, 1] = True
+    bounds = mc.Bounds(np.ones(60, dtype=int), possible, sizes="bounds:2", image_size=(6, 6), n_classes=3)
+    (verdict,) = alone(bounds, patch)
+    assert (verdict.method, room_of(bounds).bound(bounds), room_of(bounds).detects) == ("ibp", patch, False)
+    assert verdict.certified.tolist() == (possible.sum(axis=2) == 1).all(axis=1).tolist()
+    assert 0 < verdict.certified.sum() < 60
+    assert {"ibp", "smoothed-vit", "vip"} <= set(WORDS)

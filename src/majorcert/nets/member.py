@@ -20,6 +20,7 @@ from majorcert.nets.company import Network
 from majorcert.nets.data import Dataset
 from majorcert.nets.hiding import Hiding
 from majorcert.nets.images import Images, as_tensor
+from majorcert.nets.models import first_of
 
 
 class Member(ABC):
@@ -86,10 +87,12 @@ class Member(ABC):
 
     def fingerprints(self) -> dict[str, str | None]:
         """What tells this network from any other: its weights, and how they are put together."""
-        return {
+        known = {
             "weights_sha256": self.weights_sha256,
             "network_sha256": None if self.blueprint is None else self.blueprint.network_sha256,
         }
+        transformer = self.blueprint is not None and first_of(self.blueprint.model).name == "vit"
+        return {**known, "network": "vit"} if transformer else known
 
     def save(self, folder: str | Path, *, half: bool = False) -> None:
         """Write weights.safetensors and defender.json, which rebuild this defender.

@@ -78,9 +78,11 @@ class Room:
 
 
 def room_of(evidence: Evidence) -> Room:
-    """Of its kind; on the map of a local-feature network, the methods have names of their own."""
+    """Of its kind; on the map of a local-feature network, and of a transformer, methods have names of their own."""
     room, strategy = ROOMS.get(type(evidence), REACH), str(evidence.provenance.get("strategy", ""))
     on_a_map = {key: bound for key, bound in ON_A_MAP.get(type(evidence), {}).items() if strategy.startswith("fields:")}
+    if type(evidence) is Ballots and evidence.provenance.get("network") == "vit":
+        return replace(room, alone=OF_TRANSFORMERS)
     return replace(room, alone=on_a_map) if on_a_map else room
 
 
@@ -243,3 +245,5 @@ ON_A_MAP: Mapping[type[Evidence], Mapping[str, DrsBound | None]] = {
     MaskedScores: {"pg-bn": None},
 }
 """The names that methods have when one pass of a local-feature network gives all that they judge."""
+OF_TRANSFORMERS: Mapping[str, DrsBound | None] = {"smoothed-vit": "margin", "vip": "local"}
+"""The same, of votes by a vision transformer: Smoothed ViT has a margin, and ViP both promises."""

@@ -25,6 +25,8 @@ WORDS = {
     "pool": "pooled votes",
     "double-masking": "double masking",
     "ibp": "interval bounds",
+    "smoothed-vit": "Smoothed ViT",
+    "vip": "ViP",
     "majorcert-theorem1": "MajorCert, theorem 1 alone",
     "majorcert-paper": "MajorCert, paper's reach",
     "majorcert-exact": "MajorCert, exact reach",

@@ -11,7 +11,7 @@ from majorcert.reports.study import CaseStudy, Recipe
 from majorcert.reports.study.results import committed
 
 MAIN_METHOD = "majorcert-exact"
-MAIN_METHODS_ALONE = ("drs-local", "double-masking", "bagcert", "cbn", "pg-bn")
+MAIN_METHODS_ALONE = ("drs-local", "double-masking", "bagcert", "cbn", "pg-bn", "ibp", "vip")
 """Of defenders that are alternatives to each other."""
 
 
