@@ -263,3 +263,22 @@ def test_one_view_is_the_whole_image() -> None:
     assert (cutter.n_views, cutter.map_size, cutter.n_ablations, cutter.view_size) == (1, (5, 4), 20, SIZE)
     images = torch.rand(2, 1, *SIZE)
     assert torch.equal(cutter.cut_all(images)[:, :1], images)
+
+
+@pytest.mark.parametrize(("spec", "n_cells"), [("fields:9x3", 2), ("fields:5x9/2", 1), ("fields:3", 72)])
+def test_a_network_of_bands_learns_from_some_of_them(spec: str, n_cells: int) -> None:
+    """In training mode every fourth one; each is what it is among all, up to the statistics of the batch."""
+    built, _ = network(spec)
+    image = torch.rand(1, 3, *SIZE)
+    every = built(image).flatten(2)
+    for part in built.modules():
+        part.training = not isinstance(part, nn.BatchNorm2d)
+    seen = set()
+    for seed in range(12):
+        torch.manual_seed(seed)
+        some = built(image).flatten(2)
+        assert some.shape[2] == n_cells
+        places = [(every - some[:, :, k : k + 1]).abs().sum(dim=(0, 1)).argmin().item() for k in range(n_cells)]
+        torch.testing.assert_close(some, every[:, :, places])
+        seen.add(tuple(places))
+    assert len(seen) == (1 if spec == "fields:3" else 4)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 from operator import mul
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812 (the name that every user of torch knows)
 
@@ -16,6 +17,8 @@ from majorcert.errors import ModelError
 from majorcert.nets.resnet import Stride
 
 LOCAL = "local:"
+THIN = 4
+"""While it learns, a network of bands looks at every so many of them, from any on: neighbours show nearly the same."""
 WIDEST = 4
 """So many times as wide as the first stage is the widest."""
 
@@ -82,6 +85,9 @@ class LocalNetwork(nn.Module):
     ) -> None:
         super().__init__()
         self.whole = [axis for axis, length in zip((2, 3), field, strict=True) if not length]
+        self.along = 5 - self.whole[0] if len(self.whole) == 1 else 0
+        """the axis that bands lie side by side on, if they are bands"""
+        self.mixed = _mixed(self.along - 2, blocks, strides, sizes)
         kernel = iter(sizes)
         parts = [*_convolution(in_channels, width, next(kernel)), nn.ReLU(inplace=True)]
         n_in = width
@@ -99,9 +105,35 @@ class LocalNetwork(nn.Module):
         nn.init.zeros_(self.head[1].weight)  # type: ignore[arg-type]
 
     def forward(self, images: Tensor) -> Tensor:
-        features: Tensor = self.features(images)
+        features = images
+        for place, part in enumerate(self.features, start=1):
+            features = part(features)
+            if self.training and self.along and place == self.mixed:
+                features = _thinned(features, self.along)
         logits: Tensor = self.head(features.mean(dim=self.whole, keepdim=True) if self.whole else features)
         return logits
+
+
+def _mixed(
+    axis: int, blocks: Sequence[int], strides: Sequence[tuple[int, int]], sizes: Sequence[tuple[int, int]]
+) -> int:
+    """So many parts (three of the stem, then blocks) there are until no more looks beyond its own place on an axis."""
+    steps = [stride if i == 0 else (1, 1) for n, stride in zip(blocks, strides, strict=True) for i in range(n)]
+    mixing = [
+        block
+        for block, step in enumerate(steps, start=1)
+        if step[axis] > 1 or sizes[2 * block - 1][axis] > 1 or sizes[2 * block][axis] > 1
+    ]
+    return 3 + max(mixing, default=0)
+
+
+def _thinned(features: Tensor, axis: int) -> Tensor:
+    """Every THIN-th place on an axis, from a random one on; in memory by pixels, as convolutions on GPUs like it."""
+    places = torch.arange(features.shape[axis] // THIN, device=features.device) * THIN
+    if not len(places):
+        return features
+    places = places + torch.randint(THIN, (), device=features.device)
+    return features.permute(0, 2, 3, 1).index_select(axis - 1, places).permute(0, 3, 1, 2)
 
 
 class LocalBlock(nn.Module):
