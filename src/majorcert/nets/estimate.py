@@ -1,6 +1,7 @@
 """How long a training will take: from a few of its steps, taken and timed before it begins."""
 
 import time
+from typing import Any
 
 import torch
 from torch import nn
@@ -21,7 +22,7 @@ def seconds_of(config: TrainConfig, dataset: Dataset, device: torch.device, star
     timed = min(batch, ON_CPU) if device.type == "cpu" else batch
     with torch.random.fork_rng([device] if device.type == "cuda" else []):
         some = dataset.subset(torch.arange(timed))
-        first = {} if start is None else {"start": start}
+        first: dict[str, Any] = {} if start is None else {"start": start}
         learner = learner_of(config)(config, some, Processes(device), **first)
         found = []
         for epoch in (0, config.epochs - 1):
