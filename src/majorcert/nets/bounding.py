@@ -24,6 +24,7 @@ from majorcert.nets.data import Dataset
 from majorcert.nets.images import Images, sha256
 from majorcert.nets.member import Member, checked_names
 from majorcert.nets.models import ModelConfig
+from majorcert.nets.own import as_listed
 from majorcert.nets.shards import Clock, Progress, fetched, fill, own
 from majorcert.nets.vote import check_fit, origin_of
 
@@ -172,17 +173,17 @@ class BoundsDefender(Member):
         return filled(copy(self), bounder=Bounder.of(self.model, self.strategy, **about))
 
     @classmethod
-    def load(cls, folder: str | Path, **options: Any) -> "BoundsDefender":
-        """The defender that `save` or `majorcert train` wrote; options as for `Defender.load`."""
+    def load(cls, folder: str | Path, *, allow: str | Sequence[str] = (), **how: Any) -> "BoundsDefender":
+        """The defender that `save` or `majorcert train` wrote; arguments as for `Defender.load`."""
         known = Blueprint.read(Path(folder))
         defender = cls(
-            known.network(Path(folder)),
+            known.network(Path(folder), as_listed(allow)),
             str(known.strategy),
             image_size=known.image_size,
             channels=known.channels,
             class_names=known.class_names,
             config=known.model,
-            **options,
+            **how,
         )
         # With the fingerprint of the file, whatever type the weights are stored in.
         return filled(defender, blueprint=known)
