@@ -17,11 +17,13 @@ def train(
     ],
     strategy: Annotated[
         list[str] | None,
-        typer.Option(help="rows:4, columns:19/5, blocks:12, masks:5/3; repeatable; by default as the recipe says."),
+        typer.Option(
+            help="rows:4, columns:19/5, blocks:12, fields:32x5, masks:5/3; repeatable; by default the recipe's."
+        ),
     ] = None,
     recipe: Annotated[
         str | None,
-        typer.Option(help="best, small, paper, digits, masking[-best, -small] or undefended; by default what suits."),
+        typer.Option(help="best, paper, masking-best, bagcert, cbn, pg-bn, undefended, ...; by default what suits."),
     ] = None,
     patch: Annotated[
         list[str] | None, typer.Option(help="What masks or bounds are to be against: 5, 3x7, 2% or 75x100px.")
