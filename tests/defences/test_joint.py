@@ -15,7 +15,7 @@ import oracle
 import pytest
 from cases import Case
 from ensembles import ensembles
-from hypothesis import given
+from hypothesis import given, settings
 
 import majorcert as mc
 from majorcert.audit import kinds as literally
@@ -186,7 +186,8 @@ def test_a_masking_defender_alone_always_lets_itself_be_alarmed(stride: int, n_v
             assert any(alert for _, alert in after), "so the upper bound is no more than the truth"
 
 
-@given(ensembles(max_defenders=3))
+@settings(max_examples=50)
+@given(ensembles(max_defenders=3, max_images=2))
 def test_unwavering_is_what_the_audit_says(case: Case) -> None:
     evidence = case.ballots()
     found = mc.joint(evidence, mc.Patch(*case.patch))
