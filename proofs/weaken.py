@@ -54,6 +54,17 @@ CHANGES = {
     ),
     "the loudest window not masked": ("PatchGuard.v", "then all - loud else all", "then all else all"),
     "a share of T taken for none": ("PatchGuard.v", "points * snd share / (snd share - fst share)", "points"),
+    "a rival that only ties let ahead": ("TopK.v", "(if y <? c then 1 else 0)", "0"),
+    "ballots name one label more": (
+        "TopK.v",
+        "N.of_nat (length (says b)) <= most",
+        "N.of_nat (length (says b)) <= most + 1",
+    ),
+    "votes that the patch touches trusted without another place": (
+        "Joint.v",
+        "(mark || fragile b) (says b)",
+        "(fragile b) (says b)",
+    ),
 }
 
 
