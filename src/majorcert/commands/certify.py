@@ -19,6 +19,9 @@ from majorcert.reports.methods import METHODS, Judged, counted, judged
 
 Method = StrEnum("Method", {name: name for name in METHODS})  # type: ignore[misc]
 JOINT = ("recovery", "detection", "unwavering")
+PROMISE = (
+    "'recovery': the label stays; 'detection': or there is an alert; 'unwavering': and there is none; 'joint': each."
+)
 Promised = StrEnum("Promised", ["recovery", "detection", "unwavering", "joint"])
 
 
@@ -26,24 +29,11 @@ def certify(
     evidence: Stores,
     patch: Patches,
     method: Annotated[list[Method] | None, typer.Option(help="By default majorcert-exact; repeatable.")] = None,
-    promise: Annotated[
-        Promised,
-        typer.Option(
-            help="'recovery': no patch changes the label; 'detection': not without an alert; 'unwavering': none "
-            "even raises one; 'joint': each of these."
-        ),
-    ] = Promised.recovery,
-    top: Annotated[
-        list[int] | None, typer.Option(min=1, help="That the label stays among so many, by all votes; repeatable.")
-    ] = None,
+    promise: Annotated[Promised, typer.Option(help=PROMISE)] = Promised.recovery,
+    top: Annotated[list[int] | None, typer.Option(min=1, help="The label stays among so many; repeatable.")] = None,
     truth: Truth = None,
-    fragile: Annotated[
-        float | None,
-        typer.Option(help="Certify even if every score moves by up to this, as on another device: 1e-3."),
-    ] = None,
-    mask: Annotated[
-        str | None, typer.Option(help="Of pg-drs: the patch that it masks, as --patch; by default just that.")
-    ] = None,
+    fragile: Annotated[float | None, typer.Option(help="Even if every score moves by up to this: 1e-3.")] = None,
+    mask: Annotated[str | None, typer.Option(help="Of pg-drs: the patch that it masks; by default --patch.")] = None,
     mask_threshold: Annotated[
         float, typer.Option(help="Of pg-drs: the share of a label's points over which a window is masked.")
     ] = 0.0,
