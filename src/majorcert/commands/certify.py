@@ -34,9 +34,7 @@ def certify(
     truth: Truth = None,
     fragile: Annotated[float | None, typer.Option(help="Even if every score moves by up to this: 1e-3.")] = None,
     mask: Annotated[str | None, typer.Option(help="Of pg-drs: the patch that it masks; by default --patch.")] = None,
-    mask_threshold: Annotated[
-        float, typer.Option(help="Of pg-drs: the share of a label's points over which a window is masked.")
-    ] = 0.0,
+    mask_threshold: Annotated[float, typer.Option(help="Of pg-drs: a share over which a window is masked.")] = 0.0,
     slack: Annotated[
         int, typer.Option(min=0, help="Of detection by one defender: votes by which another label must lead.")
     ] = 0,
