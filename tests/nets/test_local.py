@@ -13,6 +13,7 @@ from torch import Tensor, nn
 import majorcert as mc
 from majorcert.errors import ModelError
 from majorcert.nets import voter as voting
+from majorcert.nets.averaging import averaged
 from majorcert.nets.data import Dataset
 from majorcert.nets.local import kernels
 from majorcert.nets.models import ModelConfig, build
@@ -282,3 +283,23 @@ def test_a_network_of_bands_learns_from_some_of_them(spec: str, n_cells: int) ->
         torch.testing.assert_close(some, every[:, :, places])
         seen.add(tuple(places))
     assert len(seen) == (1 if spec == "fields:3" else 4)
+
+
+def test_a_map_is_mirrored_back_where_fields_are_their_own_mirror_images(tmp_path: Path) -> None:
+    images = black_and_white(3, SIZE)
+    for spec, rule in (("fields:9x3", "votes"), ("fields:7/2", "votes"), ("fields:3", "clipped")):
+        folder, out = tmp_path / spec.replace(":", "").replace("/", ""), tmp_path / "out" / rule / spec[-1]
+        defender(spec, rule).save(folder)
+        if rule == "clipped":
+            with pytest.raises(ModelError, match="clipped scores are those of one network"):
+                averaged([folder], out, mirrored=True)
+            continue
+        averaged([folder], out, mirrored=True)
+        if spec == "fields:7/2":  # around the columns 0, 2, 4, 6 of 8: the mirror images lie around 1, 3, 5, 7
+            with pytest.raises(ModelError, match="outside of its field"):
+                mc.Defender.load(out)
+            continue
+        both = mc.Defender.load(out).scores(images)
+        np.testing.assert_allclose(mc.Defender.load(out).scores(images.flip(3)), both[:, ::-1], atol=1e-6)
+        one = mc.Defender.load(folder)
+        np.testing.assert_allclose(both, (one.scores(images) + one.scores(images.flip(3))[:, ::-1]) / 2, atol=1e-6)

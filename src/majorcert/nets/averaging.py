@@ -11,7 +11,7 @@ from majorcert.nets.ensemble_file import member_folders, resolved, write_members
 from majorcert.nets.folders import ENSEMBLE, check_free
 from majorcert.nets.models import Average, Cascade, Mirror, average, cascade, mirror, mirrors_in
 
-ALIKE = ("strategy", "view", "image_size", "channels", "class_names")
+ALIKE = ("strategy", "view", "rule", "image_size", "channels", "class_names")
 """What the blueprints of networks that are averaged agree in."""
 
 
@@ -85,7 +85,7 @@ def _merge(
     if len(runs) > 1:
         network, config = Average(networks), average(tuple(blueprint.model for blueprint in blueprints))
     if mirrored:
-        network, config = Mirror(network, crop=first.view == "crop"), mirror(config, first.view)
+        network, config = Mirror(network, crop=first.view in ("crop", "whole")), mirror(config, first.view)
     if sure is not None:
         network, config = Cascade(network, sure), cascade(config, sure)
     training = {

@@ -36,7 +36,7 @@ PLAIN_NAME = re.compile(r"[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*")
 """Of an architecture; by others, such as "local-dir:/path" and "hf-hub:who/what", timm reads files or the network."""
 CASCADE = "cascade:"
 EFFICIENTNETS = {f"efficientnet-{name}": name for name in LITE}
-MIRRORS = tuple(f"mirror:{view}" for view in (*VIEWS, "masked"))
+MIRRORS = tuple(f"mirror:{view}" for view in (*VIEWS, "masked", "whole"))
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ def build(config: ModelConfig, allowed: Sequence[str] = ()) -> nn.Module:
         return Average([build(member, allowed) for member in _checked_members(config)])
     if config.name in MIRRORS:
         (member,) = _checked_members(config)
-        return Mirror(build(member, allowed), crop=config.name == "mirror:crop")
+        return Mirror(build(member, allowed), crop=config.name in ("mirror:crop", "mirror:whole"))
     if config.name.startswith(CASCADE):
         (member,) = _checked_members(config)
         return Cascade(build(member, allowed), _sure(config.name))
@@ -215,7 +215,8 @@ class Average(nn.Module):
 class Mirror(nn.Module):
     """A network that looks at each view twice, the second time left to right, and takes the mean of both.
 
-    What it sees then is the very view of the mirrored image: in a crop the columns count from the other side.
+    What it sees then is the very view of the mirrored image: in a crop or a whole image the columns count from the
+    other side. What it says of that as a map is mirrored back.
     """
 
     def __init__(self, network: nn.Module, *, crop: bool) -> None:
@@ -225,7 +226,8 @@ class Mirror(nn.Module):
 
     def forward(self, views: Tensor) -> Tensor:
         network = self.members[0]
-        return log_mean([network(views), network(mirrored(views, crop=self.crop))])
+        alone, other = network(views), network(mirrored(views, crop=self.crop))
+        return log_mean([alone, other.flip(3) if other.ndim == 4 else other])
 
 
 class Cascade(nn.Module):
