@@ -145,6 +145,27 @@ def test_explain_report_and_info_take_every_kind(stores: list[Path], tmp_path: P
     assert done("info", stores[2])["claims"]["kind"] == "mask-pairs"
 
 
+def test_explain_and_report_tell_of_detection(stores: list[Path], tmp_path: Path) -> None:
+    detection = ("--patch", "1", "--promise", "detection")
+    evidence = [load_evidence(store) for store in stores]
+    verdict = mc.detect(evidence, 1)
+    for image in range(N):
+        told = asked("explain", *stores, "--image", image, *detection).stdout
+        assert ("no alert, and certified" in told) == verdict.certified[image]
+        assert ("alert against 1x1" in told) == verdict.alert[image]
+    assert 0 < verdict.alert.sum() < N
+    told = asked("explain", *stores, "--image", N - 1, *detection, "--at", "0,0").stdout
+    assert "without what the patch could touch" in told
+    assert asked("report", *stores, *detection, "-o", tmp_path / "page.html").exit_code == 0
+    page = (tmp_path / "page.html").read_text()
+    assert "without an alert" in page
+    assert f"{verdict.alert.sum() / N:.1%}" in page
+    masked = mc.MaskedScores(load_scores(stores[0]), mc.Patch(2))
+    save_evidence(masked, tmp_path / "masked.zarr")
+    refused = asked("report", tmp_path / "masked.zarr", *detection, "-o", tmp_path / "page.html")
+    assert (refused.exit_code, "MaskedScores cannot say" in refused.stderr) == (2, True)
+
+
 def test_images_without_a_vote_are_told(tmp_path: Path) -> None:
     labels = np.ones((20, 8), dtype=int)
     labels[:3] = mc.ABSTAIN
