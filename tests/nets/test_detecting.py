@@ -36,7 +36,7 @@ def ensemble(kind: str) -> mc.Ensemble:
 
 
 def pictures(n: int = 8) -> Tensor:
-    """By lot, and each brighter in a colour of its own, the later ones by more; of half of them a pixel is another's."""
+    """By lot, and each brighter in a colour of its own, the later ones by more; half of them have an odd pixel."""
     images = torch.randint(60, 120, (n, 3, *SIZE), dtype=torch.uint8, generator=torch.Generator().manual_seed(2))
     for k in range(n):
         images[k, k % 3] += 2 * k
