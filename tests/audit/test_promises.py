@@ -128,3 +128,22 @@ def test_from_the_command_line(tmp_path: Path) -> None:
     expected = mc.joint([mc.Pool([votes("columns:1"), votes("rows:1")])], 1, slack=2)
     names = ("recovery", "detection", "unwavering")
     assert found == {name: getattr(expected, name).certified.sum() for name in names}
+
+
+@pytest.mark.slow
+def test_the_published_shares_are_what_the_evidence_gives() -> None:
+    study = Path(__file__).parents[2] / "results" / "cifar10"
+    published = json.loads((study / "promises.json").read_text(encoding="utf-8"))
+    defenders = [mc.load_evidence(path) for path in sorted((study / "small").glob("*.zarr"))]
+    pool, found = mc.Pool(defenders), {"majority": mc.joint(defenders, 5), "pool": mc.joint([mc.Pool(defenders)], 5)}
+    rows = [row for row in published if (row["recipe"], row["patch"]) == ("small", "5x5")]
+    for row in rows:
+        if row["promise"].startswith("top-"):
+            ranked = mc.top_k(pool, 5, int(row["promise"].removeprefix("top-")))
+            assert row["certified"] == round(100 * ranked.certified.mean(), 2)
+        elif not row.get("slack"):
+            holds = found[row["who"]].holds
+            for name in ("unwavering", "recovery", "detection", "none"):
+                assert row[name] == round(100 * (holds == name).mean(), 2)
+            assert row["at_will"] == round(100 * found[row["who"]].alertable.mean(), 2)
+    assert len(rows) == 9

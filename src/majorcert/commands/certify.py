@@ -38,9 +38,7 @@ def certify(
     slack: Annotated[
         int, typer.Option(min=0, help="Of detection by one defender: votes by which another label must lead.")
     ] = 0,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Verdict file, JSON lines; of several verdicts, a folder.")
-    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Verdict file; of several, a folder.")] = None,
     json: Json = False,
 ) -> None:
     """Certify recorded votes against every placement of a patch.
