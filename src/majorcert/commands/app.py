@@ -6,6 +6,7 @@ import typer
 from typer.core import TyperGroup
 
 from majorcert import __version__
+from majorcert.commands.advise import advise
 from majorcert.commands.attack import attack
 from majorcert.commands.average import average
 from majorcert.commands.certify import certify
@@ -52,7 +53,23 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_show_locals=False,
 )
-for verb in (train, average, vote, certify, predict, report, explain, demo, attack, info, pack, table, figures, export):
+for verb in (
+    train,
+    average,
+    vote,
+    certify,
+    advise,
+    predict,
+    report,
+    explain,
+    demo,
+    attack,
+    info,
+    pack,
+    table,
+    figures,
+    export,
+):
     app.command()(verb)
 app.command(cls=SeveralValues)(verify)
 

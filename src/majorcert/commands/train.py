@@ -108,5 +108,7 @@ def train(
             remark(f"stopped after {result.epochs} epochs; the same command{again} continues")
             raise typer.Exit(INTERRUPTED)
         remark(f"trained: {result.run_dir}")
+    if len(results) > 1:
+        remark(f"which suits: majorcert vote {out} {data} --split val, then majorcert advise with the evidence")
     if json:
         say_json({"runs": [str(one.run_dir) for one in results], "epochs": [one.epochs for one in results]})

@@ -10,7 +10,9 @@ from majorcert.commands.options import INTERRUPTED, Allow, DataDir, Device, Json
 from majorcert.commands.terminal import bar, remark, say_json
 from majorcert.files.evidence import load_evidence
 from majorcert.files.store import Store
+from majorcert.files.truth import find_truth
 from majorcert.reports.abstention import abstentions
+from majorcert.reports.advise import briefly
 
 
 def vote(
@@ -66,9 +68,11 @@ def vote(
         except KeyboardInterrupt:
             remark("stopped; the chunks that are written are kept, and the same command goes on")
             raise typer.Exit(INTERRUPTED) from None
-    for store in stores:
-        if place_among()[0] == 0 and not Store.open(store).missing():
-            evidence = load_evidence(store)
-            tell_abstentions(abstentions([str(evidence.provenance.get("strategy"))], [evidence]), len(evidence))
+    voted = [] if place_among()[0] else [load_evidence(store) for store in stores if not Store.open(store).missing()]
+    for evidence in voted:
+        tell_abstentions(abstentions([str(evidence.provenance.get("strategy"))], [evidence]), len(evidence))
+    labels = find_truth(None, stores[0], voted[0]) if len(voted) == len(stores) else None
+    if labels is not None and len({(each.image_size, each.n_classes) for each in voted}) == 1:
+        remark(f"{briefly(voted, labels)}; `majorcert advise` tells more")
     if json:
         say_json({"evidence": stores})

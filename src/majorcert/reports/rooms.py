@@ -75,6 +75,8 @@ class Room:
     """what the script is given once, of the defender at that place"""
     images: Callable[[str, Any, Sequence[Patch], Sets], Iterator[Block]]
     """what it is given of some images, named after their block"""
+    views: Callable[[Any], int] = lambda evidence: 1
+    """that the network looks at for the label of an image; of masks, where all agree"""
 
 
 def room_of(evidence: Evidence) -> Room:
@@ -205,6 +207,7 @@ ROOMS: Mapping[type[Evidence], Room] = {
         facts=_ballots_facts,
         blocks=_ballots_blocks,
         images=_ballots_images,
+        views=lambda ballots: 1 if str(ballots.strategy).startswith("fields:") else ballots.labels.shape[1],
     ),
     MaskedScores: replace(
         REACH,
@@ -238,6 +241,7 @@ ROOMS: Mapping[type[Evidence], Room] = {
         facts=_pairs_facts,
         blocks=_pairs_blocks,
         images=_pairs_images,
+        views=lambda pairs: pairs.masks.n_masks(pairs.image_size),
     ),
 }
 ON_A_MAP: Mapping[type[Evidence], Mapping[str, DrsBound | None]] = {
