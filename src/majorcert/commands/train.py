@@ -23,7 +23,9 @@ def train(
     ] = None,
     recipe: Annotated[
         str | None,
-        typer.Option(help="best, paper, masking-best, bagcert, cbn, pg-bn, ibp, smoothed-vit, ...; by default what suits."),
+        typer.Option(
+            help="best, paper, masking-best, bagcert, cbn, pg-bn, ibp, smoothed-vit, ...; by default what suits."
+        ),
     ] = None,
     patch: Annotated[
         list[str] | None, typer.Option(help="What masks or bounds are to be against: 5, 3x7, 2% or 75x100px.")
