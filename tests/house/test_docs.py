@@ -13,8 +13,8 @@ import majorcert as mc
 
 ROOT = Path(__file__).parents[2]
 QUICKSTART = ROOT / "docs" / "quickstart.md"
-QUICK = "--recipe digits --width 8 --epochs 2 --batch-size 8 --device cpu"
-"""What is added to the training command, which is made for a GPU."""
+QUICK = "--size 24x32 --width 4 --epochs 2 --batch-size 8 --device cpu"
+"""What is added to the training command, which is made for more photos and more time."""
 GIVEN = """
 import numpy as np, torch
 import majorcert as mc
@@ -26,14 +26,17 @@ my_other_network = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(6 * 3
 
 
 def photographs(folder: Path) -> None:
-    rng = np.random.default_rng(0)
+    """Mixed photos: the first file is a small grey one, and kinds and sizes change from file to file."""
+    rng, endings = np.random.default_rng(0), ("png", "jpg", "webp", "ppm", "bmp", "tif")
     for part, n_images in (("train", 12), ("test", 3)):
         for label, name in enumerate(("cat", "dog")):
             (folder / "photos" / part / name).mkdir(parents=True)
             for k in range(n_images):
-                pixels = rng.integers(0, 128, size=(40, 50, 3)) + 127 * label
-                Image.fromarray(pixels.astype(np.uint8)).save(folder / "photos" / part / name / f"{k}.png")
-    Image.open(folder / "photos" / "test" / "cat" / "0.png").save(folder / "cat.jpg")
+                size = (40, 50, 3) if k % 3 else (60, 45, 3)
+                pixels = (rng.integers(0, 128, size=size) + 127 * label).astype(np.uint8)
+                image = Image.fromarray(pixels[:9, :9, 0] if k == label == 0 and part == "train" else pixels)
+                image.save(folder / "photos" / part / name / f"{k:02d}.{endings[k % len(endings)]}")
+    Image.open(folder / "photos" / "test" / "cat" / "00.png").save(folder / "cat.jpg")
 
 
 def test_the_code_of_the_readme_works() -> None:
@@ -52,8 +55,8 @@ def test_the_code_of_the_readme_works() -> None:
 def test_the_quickstart_works(tmp_path: Path) -> None:
     photographs(tmp_path)
     blocks = re.findall(r"^```(\w+)\n(.*?)^```", QUICKSTART.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
-    assert [kind for kind, _ in blocks] == ["sh", "python", "python"]
-    commands, ten_lines, own_network = (code for _, code in blocks)
+    assert [kind for kind, _ in blocks] == ["sh", "python", "python", "python"]
+    commands, conversions, ten_lines, own_network = (code for _, code in blocks)
     assert len(commands.splitlines()) == 5
     assert len(ten_lines.splitlines()) <= 10
     commands = commands.replace("--out runs\n", f"--out runs {QUICK}\n")
@@ -69,8 +72,11 @@ def test_the_quickstart_works(tmp_path: Path) -> None:
 
     run("bash", "-ec", script)
     assert len(list((tmp_path / "verdicts").glob("*.jsonl"))) == 3
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "decoded photos after they were resized to 24x32; of the pixels of every photo" in page
+    assert "is not covered" in page
     said = run(sys.executable, "-c", ten_lines).splitlines()
     assert all(re.fullmatch(r"(cat|dog) (not )?certified", line) for line in said[:-1])
     assert re.match(r"Score\(clean=.* n=6\)", said[-1])
     assert len(said) == 7
-    run(sys.executable, "-c", f"{GIVEN}\n{own_network}")
+    run(sys.executable, "-c", f"{GIVEN}\n{conversions}\n{own_network}")

@@ -13,6 +13,7 @@ from majorcert.core.verdict import Verdict
 from majorcert.defences.patchguard import patchguard
 from majorcert.files.evidence import load_scores
 from majorcert.files.outputs import PAGE, check_output
+from majorcert.files.photo_sizes import find_photos
 from majorcert.files.store import Store
 from majorcert.files.truth import find_truth
 from majorcert.reports.contents import Contents
@@ -46,6 +47,7 @@ def report(
             pictures=pictures_of(images, defenders[0], data_dir, split_seed),
             verdicts=[] if promise == "detection" else [each for store in evidence for each in _masked(store, patches)],
             promise=promise,
+            photos=find_photos(evidence[0], defenders[0]),
         )
         write_report(out, contents, title=title, limit=limit, progress=shown.update)
     typer.echo(out)

@@ -14,6 +14,7 @@ from majorcert.core.threat import Patch
 from majorcert.core.verdict import Verdict
 from majorcert.errors import DataError, EvidenceError, PatchError
 from majorcert.errors.checks import check_together
+from majorcert.files.photo import Photos
 from majorcert.files.truth import split_size
 from majorcert.files.untrusted import cleaned
 from majorcert.reports.promises import PROMISES, Promise
@@ -39,6 +40,8 @@ class Contents:
     """of other methods on the same images: more rows for the table"""
     promise: Promise
     """what the page or the story is about"""
+    photos: Photos | None
+    """the sizes of the photos that the images were made of, if they are known"""
 
     def __init__(
         self,
@@ -50,6 +53,7 @@ class Contents:
         class_names: Sequence[str] | None = None,
         verdicts: Sequence[Verdict] = (),
         promise: str = "recovery",
+        photos: Photos | None = None,
     ) -> None:
         """Check and keep.
 
@@ -83,6 +87,7 @@ class Contents:
             class_names=_checked_names(class_names or first.provenance.get("class_names"), first.n_classes),
             verdicts=tuple(verdicts),
             promise=PROMISES[promise],
+            photos=photos,
         )
 
     def __len__(self) -> int:

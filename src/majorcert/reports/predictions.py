@@ -142,3 +142,18 @@ def _judged(evidence: Sequence[Evidence], patches: Sequence[Patch], promise: str
         verdict = (detect if promise == "detection" else majorcert)([each[images] for each in evidence], patch)
         certified[images], alert[images] = verdict.certified, verdict.alert is not None and verdict.alert
     return certified, alert
+
+
+def on_photos(photos: Photos | None, patches: Sequence[Patch], image_size: ImageSize) -> list[str]:
+    """What certificates for these patches say of the photos that the images were made of, in sentences."""
+    if photos is None:
+        return []
+    found = [(patch, photos.covered(patch, image_size)) for patch in patches]
+    told = [
+        f"{patch} covers patches of up to {height}x{width} pixels" if height and width else f"{patch} covers none"
+        for patch, (height, width) in found
+    ]
+    return [
+        f"certificates are about the decoded photos after they were resized to {image_size[0]}x{image_size[1]}; of the "
+        f"pixels of every photo, {', '.join(told)}; what was painted before a JPEG was compressed is not covered"
+    ]

@@ -22,6 +22,7 @@ from majorcert.reports.page.overview import Confused, Findings, Overview, overvi
 from majorcert.reports.page.palette import PALETTE
 from majorcert.reports.page.sprite import Sprites, spaced, sprites
 from majorcert.reports.payload import Block, script_json
+from majorcert.reports.predictions import on_photos
 from majorcert.reports.rooms import room_of
 
 LIMIT = 10_000
@@ -98,6 +99,7 @@ def page(
         ballots_ratio=_ballots_ratio(contents),
         rooms=list(map(room_of, contents.defenders)),
         abstained=_abstained(contents),
+        on_photos=on_photos(contents.photos, contents.patches, contents.image_size),
         explorer_patches=_explorer_patches(contents),
         blocks=blocks,
         manifest=script_json(_manifest(contents, list(facts), shown, blocks, pictures)),

@@ -1,0 +1,139 @@
+"""From a folder of mixed photos to certificates in photo pixels: whatever takes a patch takes one on the photo."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+from typer.testing import CliRunner, Result
+
+from majorcert.commands.app import app
+from majorcert.files.evidence import load_evidence
+from majorcert.files.photo import Resizing, patch_from_photo
+from majorcert.files.photo_sizes import find_photos
+from majorcert.nets.recorded import recorded_images
+
+QUICK = ("--recipe", "digits", "--width", "4", "--epochs", "2", "--batch-size", "8", "--device", "cpu")
+SIZES = ((40, 60), (48, 48), (30, 80))
+
+
+def run(*arguments: Any) -> Result:
+    return CliRunner().invoke(app, [str(each) for each in arguments])
+
+
+def done(*arguments: Any) -> Result:
+    result = run(*arguments)
+    assert result.exit_code == 0, result.output
+    return result
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root, rng = tmp_path_factory.mktemp("made") / "photos", np.random.default_rng(0)
+    for part, n in (("train", 10), ("val", 3)):
+        for label, name in enumerate(("cat", "dog")):
+            (root / part / name).mkdir(parents=True)
+            for k in range(n):
+                pixels = (rng.integers(0, 60, (*SIZES[k % 3], 3)) + 180 * label).astype(np.uint8)
+                Image.fromarray(pixels).save(root / part / name / f"{k}.{('webp', 'ppm', 'jpg')[k % 3]}")
+    (root / "train" / "cat" / "Thumbs.db").write_bytes(b"no image")
+    return root
+
+
+@pytest.fixture(scope="module")
+def trained(photos: Path) -> tuple[Path, Result]:
+    runs = photos.parent / "runs"
+    strategies = ("--strategy", "rows:3", "--strategy", "columns:3")
+    return runs, done("train", photos, "-o", runs, "--size", "10x12", "--fit", "pad", *strategies, *QUICK)
+
+
+@pytest.fixture(scope="module")
+def stores(trained: tuple[Path, Result], photos: Path) -> list[Path]:
+    runs, _ = trained
+    said = done("vote", runs, photos, "--device", "cpu").stderr
+    assert "val is taken as the split 'test'" in said
+    return sorted(runs.glob("*/photos-test.zarr"))
+
+
+def test_training_says_what_it_does_without_a_terminal(trained: tuple[Path, Result]) -> None:
+    _, result = trained
+    lines = result.stderr.splitlines()
+    assert "20 images are brought to 10x12" in lines[0]
+    assert "left out: 1 that are no image files (1 .db)" in lines[1]
+    assert "this takes about" in lines[3]
+    epochs = [line for line in lines if "epoch" in line and "loss" in line]
+    assert len(epochs) == 4
+    assert "clean" in epochs[1]
+    assert "certified" in epochs[1]
+    assert "without a vote" in epochs[1]
+
+
+def test_a_share_of_the_photos_is_the_largest_that_any_needs(stores: list[Path], tmp_path: Path) -> None:
+    asked = ("--patch", "2%", "--patch", "3x4px", "--patch", "2")
+    result = done("certify", *stores, *asked, "--json", "-o", tmp_path / "verdicts")
+    padded = Resizing("pad")
+    for line, given in zip(json.loads(result.stdout), ("2%", "3x4px"), strict=False):
+        each = [patch_from_photo(given, size, (10, 12), padded) for size in SIZES]
+        assert line["patch"] == f"{max(p.height for p in each)}x{max(p.width for p in each)}"
+    assert json.loads(result.stdout)[2]["patch"] == "2x2"
+    assert "2% of each photo: at most" in result.stderr
+    assert "2x2 covers" in result.stderr
+    assert "pixels, or more, of every decoded photo" in result.stderr
+    assert "31x3 patch does not fit in a 30x80" in run("certify", *stores, "--patch", "31x3px").stderr
+
+
+def test_the_page_speaks_of_the_photos_and_shows_the_same_images(
+    stores: list[Path], photos: Path, tmp_path: Path
+) -> None:
+    page = tmp_path / "report.html"
+    done("report", *stores, "--images", photos, "--patch", "3x4px", "-o", page)
+    assert "On the photo:" in page.read_text(encoding="utf-8")
+    done("explain", stores[0], "--images", photos, "--image", "0", "--patch", "2%")
+    evidence = load_evidence(stores[0])
+    again = recorded_images(str(photos), evidence)
+    assert again.sha256() == evidence.provenance["images_sha256"]
+    assert again.resizing == Resizing("pad")
+
+
+def test_photo_sizes_of_other_images_are_refused(stores: list[Path]) -> None:
+    path = stores[1].with_name("photos-test.photos.json")
+    kept, evidence = path.read_text(), load_evidence(stores[1])
+    try:
+        for wrong, message in (
+            (json.dumps({**json.loads(kept), "images_sha256": "0" * 64}), "other images"),
+            (json.dumps({**json.loads(kept), "sizes": [[4, 4]]}), "cannot be read as the sizes"),
+            (json.dumps({**json.loads(kept), "sizes": [[0, 4]] * 6}), "cannot be read as the sizes"),
+            ("rubbish", "cannot be read as the sizes"),
+        ):
+            path.write_text(wrong)
+            assert message in run("certify", stores[1], "--patch", "2%").stderr
+        path.unlink()
+        assert find_photos(stores[1], evidence) is None
+        assert "3x4px is in pixels of a photo" in run("certify", stores[1], "--patch", "3x4px").stderr
+        assert "2% of the 10x12 pixels that the networks see: 2x2" in done("certify", stores[1], "--patch", "2%").stderr
+    finally:
+        path.write_text(kept)
+
+
+def test_a_flat_folder_is_voted_on_and_predicted(trained: tuple[Path, Result], photos: Path, tmp_path: Path) -> None:
+    runs, flat = trained[0], tmp_path / "flat"
+    flat.mkdir()
+    for path in photos.glob("val/*/*"):
+        (flat / f"{path.parent.name}-{path.name}").write_bytes(path.read_bytes())
+    done("vote", runs, flat, "--device", "cpu", "-o", tmp_path / "votes")
+    evidence = [load_evidence(store) for store in sorted((tmp_path / "votes").glob("*.zarr"))]
+    assert len(evidence[0]) == 6
+    assert not list((tmp_path / "votes").glob("*.truth.json"))
+    asked = ("--ensemble", runs, "--patch", "2%", "--patch", "3x4px", "--device", "cpu")
+    (flat / "broken.webp").write_bytes(b"RIFF0000WEBP")
+    assert "broken.webp" in run("predict", flat, *asked).stderr
+    rows = json.loads(done("predict", flat, *asked, "--skip-bad", "--json").stdout)
+    assert len(rows) == 6
+    for row in rows:
+        size = tuple(row["photo_size"])
+        assert row["network_pixels"]["3x4px"] == str(patch_from_photo("3x4px", size, (10, 12), Resizing("pad")))
+    one = done("predict", flat / "cat-0.webp", *asked)
+    assert "pixels of this photo of 40x60" in one.stderr or "this photo of 40x60 pixels" in one.stderr
+    assert "certified 2%" in one.stdout
