@@ -1,0 +1,149 @@
+"""Learning from bounds: intervals that grow, the worst of several placements, Adam, and runs that go on."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from torch.nn import functional as F  # noqa: N812
+
+from majorcert.defences.bounds import Sizes
+from majorcert.errors import ModelError
+from majorcert.nets import train as train_module
+from majorcert.nets.bound_learner import N_LOTS, BoundLearner
+from majorcert.nets.config import TrainConfig
+from majorcert.nets.data import Dataset
+from majorcert.nets.ibp import Widening, hidden
+from majorcert.nets.processes import Processes
+from majorcert.nets.recipes import adapted, recipe
+from majorcert.nets.train import Progress, train
+
+torch.set_num_threads(1)
+
+
+def toy(n: int = 24) -> Dataset:
+    """Dark and bright pictures."""
+    labels = torch.arange(n) % 2
+    images = torch.randint(0, 100, (n, 3, 8, 8), generator=torch.Generator().manual_seed(0)) + 150 * labels.view(
+        -1, 1, 1, 1
+    )
+    return Dataset(images.to(torch.uint8), labels, ("dark", "bright"), "toy", "train")
+
+
+def config(**changes: object) -> TrainConfig:
+    found = adapted(recipe("ibp", "bounds:2,3x1", 3, 2), 3, width=3)
+    return replace(found, epochs=4, batch_size=8, **changes)
+
+
+def learner(**changes: object) -> BoundLearner:
+    made = BoundLearner(config(**changes), toy(), Processes("cpu"))
+    made.prepare(torch.arange(8), 2, 3)
+    return made
+
+
+def test_intervals_grow_from_nothing_to_everything() -> None:
+    widening = Widening(begins=0.2, ends=0.6, clean=0.1)
+    assert [widening.at(done)[0] for done in (0.0, 0.2, 0.4, 0.6, 1.0)] == pytest.approx([0, 0, 0.5, 1, 1])
+    assert [widening.at(done)[1] for done in (0.0, 0.3, 0.6, 1.0)] == pytest.approx([1, 0.55, 0.1, 0.1])
+    with pytest.raises(ModelError, match="tried"):
+        Widening(tried=0)
+
+
+def test_a_patch_lies_anywhere_in_the_image() -> None:
+    made = learner()
+    lots = torch.rand(4000, N_LOTS, generator=torch.Generator().manual_seed(0))
+    lots[0], lots[1] = 0.0, 1.0 - 2**-24
+    under = made._under(lots, torch.zeros(4000, 3, 8, 8))
+    assert set(under.sum(dim=(1, 2, 3)).tolist()) == {4.0, 3.0}
+    seen = {tuple(map(tuple, each.nonzero().tolist())) for each in under[:, 0]}
+    assert len(seen) == Sizes(2, "3x1").n_placements((8, 8))
+
+
+def test_the_worst_of_the_tried_placements_is_learned_from() -> None:
+    made = learner(widening=Widening(tried=3, tried_from=0.5))
+    assert made.begin(0)
+    assert made.n_tried == 1
+    assert made.begin(2)
+    assert made.n_tried == 3
+    made.width.fill_(1.0)
+    images, labels = torch.rand(8, 3, 8, 8), torch.arange(8) % 2
+    lots = torch.rand(8, 3 * N_LOTS)
+    chosen = made._views(images, labels, lots, None)[:, -1:]
+    losses = []
+    for some in lots.split(N_LOTS, dim=1):
+        leads = made.model.leads(hidden(images, made._under(some, images)), labels)
+        losses.append(F.cross_entropy(-leads, labels, reduction="none"))
+    found = F.cross_entropy(-made.model.leads(hidden(images, chosen), labels), labels, reduction="none")
+    torch.testing.assert_close(found, torch.stack(losses).amax(dim=0))
+
+
+def test_the_loss_is_of_the_image_and_of_the_worst_case() -> None:
+    made = learner()
+    images, labels = torch.rand(8, 3, 8, 8), torch.arange(8) % 2
+    under = made._under(torch.rand(8, N_LOTS), images)
+    views = torch.cat([images, under], dim=1)
+    logits = made.model(images)
+    made.width.fill_(0.0)
+    made.clean.fill_(0.3)
+    plain = F.cross_entropy(logits, labels, reduction="none")
+    torch.testing.assert_close(made._losses(views, labels, None)[1], plain)
+    made.width.fill_(1.0)
+    worse = made._losses(views, labels, None)[1]
+    assert (worse > plain).all()
+
+
+def test_adam_is_adam() -> None:
+    made = learner(clip=0.0, weight_decay=0.03, widening=Widening())
+    twin = [weight.detach().clone().requires_grad_(True) for weight in made.weights]
+    theirs = torch.optim.AdamW(twin, lr=1e-3, betas=(0.9, 0.999), weight_decay=0.03)
+    chance = torch.Generator().manual_seed(0)
+    for step in range(4):
+        made.prepare(torch.arange(8), step, 3)
+        rate = made.config.learning_rate(step, 3)
+        theirs.param_groups[0]["lr"] = rate
+        for weight, other in zip(made.weights, twin, strict=True):
+            weight.grad = torch.randn(weight.shape, generator=chance)
+            other.grad = weight.grad.clone()
+        with torch.no_grad():
+            made._descend()
+        theirs.step()
+    for weight, other in zip(made.weights, twin, strict=True):
+        torch.testing.assert_close(weight.detach(), other.detach(), atol=1e-6, rtol=1e-3)
+
+
+def test_a_long_gradient_is_shortened() -> None:
+    for clip, expected in ((0.5, 0.5), (1e9, None)):
+        made = learner(optimizer="sgd", momentum=0.0, clip=clip, weight_decay=0.0)
+        before = [weight.detach().clone() for weight in made.weights]
+        for weight in made.weights:
+            weight.grad = torch.ones_like(weight)
+        made.lr.fill_(1.0)
+        with torch.no_grad():
+            made._descend()
+        moved = torch.cat([(new - old).flatten() for new, old in zip(made.weights, before, strict=True)]).norm()
+        full = sum(weight.numel() for weight in made.weights) ** 0.5
+        assert float(moved.detach()) == pytest.approx(expected or full, rel=1e-4)
+
+
+def test_an_interrupted_run_ends_with_the_same_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(train_module, "SECONDS_BETWEEN_REPORTS", 0)
+    told: list[Progress] = []
+
+    def stop(at: Progress) -> None:
+        told.append(at)
+        if len(told) == 7:
+            raise KeyboardInterrupt
+
+    wanted = config(widening=Widening(begins=0.0, ends=0.5, tried=2, tried_from=0.5))
+    train(wanted, toy(), tmp_path / "whole")
+    with pytest.raises(KeyboardInterrupt):
+        train(wanted, toy(), tmp_path / "parts", checkpoint_every=1, progress=stop)
+    train(wanted, toy(), tmp_path / "parts", checkpoint_every=1, resume=True)
+    one, other = ((tmp_path / name / "weights.safetensors").read_bytes() for name in ("whole", "parts"))
+    assert one == other
+
+
+def test_other_defenders_do_not_learn_so() -> None:
+    other = recipe("small", "columns:4", 3, 2)
+    with pytest.raises(ModelError, match="bounds"):
+        BoundLearner(other, toy(), Processes("cpu"))
