@@ -49,13 +49,13 @@ def undefended(
     return Defender(_Colours(model), whole, "crop", None, **about, **options)
 
 
-def load_undefended(run: str | Path, **options: Any) -> Defender:
+def load_undefended(run: str | Path, *, allow: str | Sequence[str] = (), **options: Any) -> Defender:
     """A network that `majorcert train` made with one view of everything; its label is its top label, as usual.
 
     Args:
-        options: as for `Defender.load`.
+        allow, options: as for `Defender.load`.
     """
-    trained = Defender.load(resolved(run), **options)
+    trained = Defender.load(resolved(run), allow=allow, **options)
     if trained.voter.cutter.n_ablations != 1:
         height, width = trained.image_size
         raise ModelError(
