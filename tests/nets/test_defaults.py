@@ -13,6 +13,7 @@ import majorcert as mc
 from majorcert.core.regions import strategy
 from majorcert.core.threat import as_patch
 from majorcert.errors import ModelError
+from majorcert.nets import learner
 from majorcert.nets import train as training
 from majorcert.nets.config import TrainConfig
 from majorcert.nets.data import Dataset, load_to_train
@@ -127,6 +128,18 @@ def test_being_watched_changes_nothing(tmp_path: Path) -> None:
     assert score.n == 256
     line = json.loads((tmp_path / "watched" / "log.jsonl").read_text().splitlines()[-1])
     assert (line["clean"], line["certified"], line["abstained"]) == (last.clean, last.certified, last.abstained)
+
+
+def test_images_that_the_device_cannot_hold_are_brought_to_it_batch_by_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    images, _ = load_to_train("digits", "train")
+    some = images.subset(torch.arange(200))
+    training.train(quick(), some, tmp_path / "near")
+    monkeypatch.setattr(learner, "fits", lambda images, device: False)
+    training.train(quick(), some, tmp_path / "far")
+    near, far = ((tmp_path / name / "weights.safetensors").read_bytes() for name in ("near", "far"))
+    assert near == far
 
 
 def test_epochs_may_be_raised_when_a_run_is_resumed_and_not_lowered(tmp_path: Path) -> None:

@@ -90,10 +90,9 @@ def patch_from_photo(given: Any, photo_size: ImageSize, image_size: ImageSize, r
 
     Args:
         given: in photo pixels, as `Patch(75, 100)`, (75, 100) or "75x100px"; or "2%", the smallest square whose area
-            is at least that share of the photo.
+            is at least that share of the photo. What is larger than the photo is all of it.
     """
     patch = as_patch(in_pixels(given) or given, photo_size)
-    patch.n_placements(photo_size)
     used, made = resizing.used(photo_size, image_size), resizing.made(photo_size, image_size)
     height, width = (
         spread(min(side, most), most, n_made, resizing.filter)

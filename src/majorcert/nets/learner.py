@@ -51,7 +51,11 @@ class Learner:
         if dataset.labels is None:
             raise DataError(f"{dataset.name}: images without labels cannot be trained on")
         self.config, self.processes, device = config, processes, processes.device
-        self.images, self.labels = dataset.images.to(device), dataset.labels.to(device)
+        n, self.labels = min(config.batch_size, len(dataset)), dataset.labels.to(device)
+        self.far = None if fits(dataset.images, device) else dataset.images
+        """The images, if the device cannot hold them: then those of one batch at a time are brought to it."""
+        self.images = dataset.images.to(device) if self.far is None else dataset.images[:n].clone().to(device)
+        self.places = torch.arange(n, device=device)
         self.cutter = self.memory = None
         if isinstance(config.strategy, Strategy):
             self.cutter = Cutter.of(config.strategy, config.view, dataset.image_size, device)
@@ -74,7 +78,7 @@ class Learner:
         self.squares = [torch.zeros_like(weight) for weight in self.weights if config.optimizer == "adam"]
         self.averaged = [tensor for tensor in self.model.state_dict().values() if tensor.is_floating_point()]
         self.average = [tensor.clone() for tensor in self.averaged] if config.ema_decay else []
-        self.batch = torch.zeros(min(config.batch_size, len(dataset)), dtype=torch.int64, device=device)
+        self.batch = torch.zeros(n, dtype=torch.int64, device=device)
         self.lr, self.decay = torch.zeros((), device=device), torch.zeros((), device=device)
         self.sums = torch.zeros(3, dtype=torch.float64, device=device)
         """Loss, right answers and images since the epoch began, in this process."""
@@ -82,6 +86,8 @@ class Learner:
     def prepare(self, batch: Tensor, step: int, steps_per_epoch: int) -> None:
         """What the next step is about: its images, and what follows from its number, counted over all epochs."""
         self.batch.copy_(batch)
+        if self.far is not None:
+            self.images.copy_(self.far[batch.cpu()])
         self.lr.fill_(self.config.step_size(step, steps_per_epoch))
         self.decay.fill_(self.config.average_decay(step))
 
@@ -96,7 +102,8 @@ class Learner:
         config, share = self.config, self.processes.share
         random = torch.rand(len(self.batch), N_RANDOM + self.n_lots, generator=self.generator, device=self.batch.device)
         index, random = share(self.batch), share(random)
-        images = to_unit(gathered(self.images, index, config.augment, random))
+        held = index if self.far is None else share(self.places)
+        images = to_unit(gathered(self.images, held, config.augment, random))
         images = jittered(images, config.augment, random)
         labels, mixing = self.labels[index], None
         if config.augment.mixup or config.augment.cutmix:
@@ -284,6 +291,11 @@ class Learner:
         state = self.state()
         weights = {name: state[f"weights/{name}"] for name in self.model.state_dict()}
         return {name: state.get(f"average/{name}", tensor) for name, tensor in weights.items()}
+
+
+def fits(images: Tensor, device: torch.device) -> bool:
+    """Whether the device has room for the images beside the network: on a GPU half of what is free."""
+    return device.type != "cuda" or 2 * images.numel() <= torch.cuda.mem_get_info(device)[0]
 
 
 def _layout(model: nn.Module, device: torch.device) -> torch.memory_format:
