@@ -224,9 +224,9 @@ def test_killed_and_resumed_it_ends_where_an_uninterrupted_run_ends(
 
 def test_certify_says_what_the_core_says(evidence: list[Path], data: Path, tmp_path: Path) -> None:
     out = tmp_path / "verdict.jsonl"
-    lines = json.loads(done("certify", *evidence, "--patch", "1x2", "-o", out, "--json"))
+    lines = json.loads(done("certify", *evidence, "--patch", "2x3", "-o", out, "--json"))
     defenders, truth = [mc.Ballots.load(path) for path in evidence], np.load(data)["test_labels"]
-    verdict = mc.majorcert(defenders, mc.Patch(1, 2))
+    verdict = mc.majorcert(defenders, mc.Patch(2, 3))
     score = mc.score(verdict, truth)
     assert [(line["clean"], line["certified"], line["n"]) for line in lines] == [score]
     assert score.clean > 0.9
