@@ -31,6 +31,7 @@ from majorcert.errors import (
     StoreError,
     StrategyError,
 )
+from majorcert.reports import shown  # noqa: F401 (gives verdicts and evidence what notebooks show)
 from majorcert.reports.score import Score, Summary, score, summary
 
 if TYPE_CHECKING:
@@ -43,9 +44,11 @@ if TYPE_CHECKING:
     from majorcert.nets.masking import MaskingDefender
     from majorcert.nets.protect import protect
     from majorcert.nets.verbs import train, vote
+    from majorcert.reports.notebook import Bar
     from majorcert.reports.report import report
 
 LATER = {
+    "Bar": "majorcert.reports.notebook",
     "BoundsDefender": "majorcert.nets.bounding",
     "Defender": "majorcert.nets.defender",
     "Ensemble": "majorcert.nets.defender",
@@ -68,6 +71,7 @@ __all__ = [
     "ABSTAIN",
     "Ballots",
     "BallotsError",
+    "Bar",
     "Blocks",
     "Bounds",
     "BoundsDefender",

@@ -30,6 +30,7 @@ from majorcert.defences.pool import Pool
 from majorcert.errors import ModelError
 from majorcert.errors.checks import checked_size
 from majorcert.errors.frozen import filled
+from majorcert.files.html import table
 from majorcert.nets.blueprint import Blueprint
 from majorcert.nets.bounding import BoundsDefender
 from majorcert.nets.data import Dataset
@@ -270,6 +271,15 @@ class Ensemble:
         filled(self, defenders=tuple(defenders), pooled=pooled)
         if pooled:
             _ = self.voting
+
+    def _repr_html_(self) -> str:
+        rows = [
+            [str(each.strategy), type(each).__name__, str(each.threshold or "top label")] for each in self.defenders
+        ]
+        height, width = self.image_size
+        rule = "votes added up" if self.pooled else "plurality of their labels"
+        title = f"Ensemble of {len(rows)}: {rule}, {len(self.class_names)} classes, images of {height}x{width}"
+        return table(title, ["defender", "kind", "votes from"], rows)
 
     def to(self, device: torch.device | str) -> "Ensemble":
         """The same on another device."""

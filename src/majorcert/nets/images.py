@@ -6,22 +6,36 @@ uint8 from 0 to 255, or floating point from 0 to 1.
 
 import hashlib
 import re
+import sys
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
+from torch.utils.data import DataLoader
 
 from majorcert.core.threat import ImageSize
 from majorcert.errors import DataError
+from majorcert.files.photo import SQUASHED, Resizing
+from majorcert.nets.sources.decode import resized
 
-Images = Tensor | npt.NDArray[Any]
+Images = Tensor | npt.NDArray[Any] | Sequence[Any] | DataLoader[Any]
 
 
-def as_tensor(images: Images, channels: int, image_size: ImageSize) -> Tensor:
-    """(N, C, H, W) on the CPU, uint8 or float32; what is not images of this kind is refused."""
+def as_tensor(images: Any, channels: int, image_size: ImageSize, resizing: Resizing = SQUASHED) -> Tensor:
+    """(N, C, H, W) on the CPU, uint8 or float32; what is not images of this kind is refused.
+
+    Args:
+        images: beside tensors and arrays, a PIL image, which is resized, a list of images of any of these kinds, or a
+            DataLoader that gives such batches, with or without labels.
+    """
     height, width = image_size
+    if isinstance(images, list | tuple | DataLoader):
+        return _joined(images, channels, image_size, resizing)
+    if _is_picture(images):
+        images = np.array(resized(images.convert("L" if channels == 1 else "RGB"), image_size, resizing))[None]
     if isinstance(images, Tensor):
         expected = f"a tensor of shape (N, {channels}, {height}, {width})"
         tensor = images.detach().cpu()
@@ -33,7 +47,10 @@ def as_tensor(images: Images, channels: int, image_size: ImageSize) -> Tensor:
             raise DataError(f"images are uint8 (0 to 255) or floating point (0 to 1), got {images.dtype}")
         tensor = torch.from_numpy(np.ascontiguousarray(np.moveaxis(images, -1, 1) if images.ndim == 4 else images))
     else:
-        raise DataError(f"images are a torch tensor or a NumPy array, got {type(images).__name__}")
+        raise DataError(
+            f"images are a torch tensor, a NumPy array, a PIL image, or a list or DataLoader of such; got "
+            f"{type(images).__name__}"
+        )
     if tensor.ndim != 4 or tuple(tensor.shape[1:]) != (channels, height, width):
         hint = "; one image needs a first axis, images[None]" if images.ndim == 3 else ""
         raise DataError(f"expected {expected}, got shape {tuple(images.shape)}{hint}")
@@ -44,6 +61,25 @@ def as_tensor(images: Images, channels: int, image_size: ImageSize) -> Tensor:
     if not bool(((tensor >= 0) & (tensor <= 1)).all()):
         raise DataError("images of floating point run from 0 to 1; divide by 255, and look for NaN")
     return tensor.float()
+
+
+def _joined(images: Any, channels: int, image_size: ImageSize, resizing: Resizing) -> Tensor:
+    """The images of a list, one by one, or of a DataLoader, batch by batch; labels are left aside."""
+    loaded = isinstance(images, DataLoader)
+    parts = []
+    for each in images:
+        part = each[0] if loaded and isinstance(each, list | tuple) else each
+        one = not loaded and not _is_picture(part) and part.ndim == (2 if channels == 1 and part.ndim == 2 else 3)
+        parts.append(as_tensor(part[None] if one else part, channels, image_size, resizing))
+    if len({part.dtype for part in parts}) > 1:
+        raise DataError("some of the images are uint8 and some floating point; give all of them in one way")
+    return torch.cat(parts) if parts else torch.zeros((0, channels, *image_size), dtype=torch.uint8)
+
+
+def _is_picture(image: Any) -> bool:
+    """Is it an image of Pillow's? Without Pillow there are none."""
+    known = sys.modules.get("PIL.Image")
+    return known is not None and isinstance(image, known.Image)
 
 
 def parse_size(text: str) -> ImageSize:

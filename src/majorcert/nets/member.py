@@ -112,7 +112,9 @@ class Member(ABC):
         self.blueprint.write(Path(folder), weights)
 
     def _tensor(self, images: Images) -> Tensor:
-        return as_tensor(images, self.channels, self.image_size)
+        from majorcert.nets.resizing import resizing_of
+
+        return as_tensor(images, self.channels, self.image_size, resizing_of([self]))
 
     def _check_classes(self, dataset: Dataset) -> None:
         if dataset.class_names != self.class_names:

@@ -1,0 +1,69 @@
+"""Images as people hold them: arrays, tensors, PIL images, lists and loaders say the same of the same pixels."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch.utils.data import DataLoader, TensorDataset
+
+import majorcert as mc
+from majorcert.errors import DataError
+from majorcert.nets.images import as_tensor
+
+SIZE = (6, 5)
+ARRAY = np.random.default_rng(0).integers(0, 256, size=(4, *SIZE, 3), dtype=np.uint8)
+TENSOR = torch.from_numpy(ARRAY).permute(0, 3, 1, 2).contiguous()
+
+
+@pytest.mark.parametrize(
+    "images",
+    [
+        ARRAY,
+        TENSOR,
+        list(ARRAY),
+        tuple(TENSOR),
+        [Image.fromarray(each) for each in ARRAY],
+        [ARRAY[0], TENSOR[1], Image.fromarray(ARRAY[2]), ARRAY[3:]],
+        DataLoader(TensorDataset(TENSOR, torch.arange(4)), batch_size=3),
+        DataLoader(TENSOR, batch_size=2),  # type: ignore[arg-type]
+    ],
+)
+def test_all_say_the_same(images: Any) -> None:
+    assert torch.equal(as_tensor(images, 3, SIZE), TENSOR)
+
+
+def test_grey_ones_and_single_pictures() -> None:
+    grey = ARRAY[..., 0]
+    expected = torch.from_numpy(grey.copy())[:, None]
+    for images in (grey, list(grey), [Image.fromarray(each) for each in grey]):
+        assert torch.equal(as_tensor(images, 1, SIZE), expected)
+    assert torch.equal(as_tensor(Image.fromarray(grey[0]), 1, SIZE), expected[:1])
+    assert as_tensor([], 3, SIZE).shape == (0, 3, *SIZE)
+
+
+def test_pictures_are_resized_and_defenders_take_them() -> None:
+    large = Image.new("RGBA", (50, 60), (10, 20, 30, 255))
+    assert as_tensor(large, 3, SIZE)[0, :, 2, 2].tolist() == [10, 20, 30]
+    network = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(5 * 6 * 2, 3))
+    ensemble = mc.Ensemble([mc.Defender(network, "columns:2", image_size=SIZE, class_names=["a", "b", "<i>"])])
+    pictures = [Image.fromarray(each) for each in ARRAY]
+    assert np.array_equal(ensemble.predict(pictures), ensemble.predict(ARRAY))
+    html = ensemble._repr_html_()
+    assert "columns:2" in html
+    assert "3 classes, images of 6x5" in html
+
+
+@pytest.mark.parametrize(
+    ("images", "said"),
+    [
+        ([ARRAY[0], TENSOR[1].float() / 255], "some floating point"),
+        ("photo.png", "got str"),
+        ([ARRAY[0, :3]], "expected an array"),
+        ([TENSOR.float()], "divide by 255"),
+    ],
+)
+def test_other_things_are_refused(images: Any, said: str) -> None:
+    with pytest.raises(DataError, match=said):
+        as_tensor(images, 3, SIZE)
