@@ -50,8 +50,10 @@ def test_bounds_go_through_every_verb(data: Path, bounded: Path, tmp_path: Path)
     done("certify", store, "--patch", "2", "-o", verdict)
     found = mc.Verdict.load(verdict)
     assert found.certified.sum() > 0
-    said = done("verify", verdict, "--evidence", store, "--weights", bounded, "--images", data, "--sample", "all")
-    assert "bounds of bounds:2" in said
+    how = ("--weights", bounded, "--images", data, "--sample", "all", "--json")
+    audit = json.loads(done("verify", verdict, "--evidence", store, *how))
+    assert {"what": "bounds of bounds:2", "n": 40 * 121, "n_differences": 0} in audit["checks"]
+    assert audit["near"] == [0.0]
     assert "bounds:2" in done("explain", store, "--image", "0", "--patch", "2")
 
 

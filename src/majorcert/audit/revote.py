@@ -123,6 +123,8 @@ def comparable(network: Network, evidence: Evidence) -> bool:
 def rounding(network: Network, evidence: Evidence) -> float:
     """How far rounding explains that scores moved: by the precision and the device on record and of the new votes."""
     now, then = network.facts(), evidence.provenance
+    if now["precision"] == "float64":
+        return 0.0
     if now["precision"] == then.get("precision") == "float32":
         return FLOAT32_MOVES
     same = all(now[key] == then.get(key) for key in ("precision", "device", "compiled"))
