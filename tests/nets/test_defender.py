@@ -124,7 +124,7 @@ def test_images_may_come_in_any_of_the_ways_that_are_promised() -> None:
         (torch.full((1, 3, 8, 10), float("nan")), "look for NaN"),
         (torch.zeros(1, 3, 8, 10, dtype=torch.int64), r"uint8 \(0 to 255\) or floating point"),
         (np.zeros((1, 8, 10, 3), np.int32), r"uint8 \(0 to 255\) or floating point"),
-        ([[0]], "a torch tensor or a NumPy array, got list"),
+        ([[0]], "tensors, arrays or PIL images, got"),
     ],
 )
 def test_images_of_another_kind_are_refused(images: Any, message: str) -> None:

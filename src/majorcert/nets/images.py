@@ -69,7 +69,10 @@ def _joined(images: Any, channels: int, image_size: ImageSize, resizing: Resizin
     parts = []
     for each in images:
         part = each[0] if loaded and isinstance(each, list | tuple) else each
-        one = not loaded and not _is_picture(part) and part.ndim == (2 if channels == 1 and part.ndim == 2 else 3)
+        held = isinstance(part, Tensor | np.ndarray)
+        if not held and not _is_picture(part):
+            raise DataError(f"a list of images holds tensors, arrays or PIL images, got {type(part).__name__}")
+        one = held and not loaded and (part.ndim == 3 or (part.ndim == 2 and channels == 1))
         parts.append(as_tensor(part[None] if one else part, channels, image_size, resizing))
     if len({part.dtype for part in parts}) > 1:
         raise DataError("some of the images are uint8 and some floating point; give all of them in one way")
