@@ -65,3 +65,10 @@ def test_a_story_counts_points(evidence: dict[str, mc.Evidence]) -> None:
     assert f"{points}" in lines
     assert "points   kept  at most" in lines
     assert "of 8 ablations are touched" in lines
+
+
+def test_a_page_shows_maps(evidence: dict[str, mc.Evidence], tmp_path: Path) -> None:
+    mc.report(list(evidence.values()), 2, path=tmp_path / "page.html", truth=TRUTH)
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    for name in ("fields:8x1", "clipped fields:8x1", "masked fields:8x1", "BagCert-style", "clipped BagNet", "PG-BN"):
+        assert name in page
