@@ -8,8 +8,9 @@ import pytest
 from stores import opened
 
 import majorcert as mc
+from majorcert.files.packing import Packing
 from majorcert.files.scoring import rounded_down
-from majorcert.files.store import Packing, Store
+from majorcert.files.store import Store
 from majorcert.files.writer import EvidenceWriter
 
 FACTS = {"strategy": "columns:4/3", "image_size": (8, 10), "n_classes": 200}

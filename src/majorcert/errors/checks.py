@@ -143,9 +143,9 @@ def checked_slack(slack: Any, n_defenders: int) -> int:
 
 def checked_labels(labels: Array, n_classes: int, none: int, called: str = ",") -> Ints:
     """The labels in the smallest type, once each is known to be one of the classes, or `none`."""
-    if labels.size and (labels.min() < none or labels.max() >= n_classes):
-        wrong = labels.min() if labels.min() < none else labels.max()
-        raise BallotsError(f"labels are 0 to {n_classes - 1}{called} got {wrong}")
+    least, most = (int(labels.min()), int(labels.max())) if labels.size else (0, 0)
+    if least < none or most >= n_classes:
+        raise BallotsError(f"labels are 0 to {n_classes - 1}{called} got {least if least < none else most}")
     return labels.astype(np.min_scalar_type(-n_classes))
 
 
@@ -164,7 +164,7 @@ def checked_ballots(labels: npt.ArrayLike, n_classes: int, abstain: int, strateg
     array = array[:, :, None] if array.ndim == 2 else array
     check_ablations(array.shape[1], "ballots", strategy, image_size)
     found = checked_labels(array, n_classes, abstain, f", or ABSTAIN ({abstain});")
-    ordered = np.sort(array, axis=2)
+    ordered = np.sort(found, axis=2) if found.shape[2] > 1 else found
     if ((ordered[:, :, 1:] == ordered[:, :, :-1]) & (ordered[:, :, 1:] != abstain)).any():
         raise BallotsError("a ballot names a label twice; a label may be voted for once in each ballot")
     return found

@@ -17,7 +17,8 @@ from majorcert.defences.scores import Scores
 from majorcert.errors import EvidenceError, MajorcertError, StoreError
 from majorcert.files.atomic import replacing
 from majorcert.files.kinds import BALLOTS, Array, Arrays, Facts, MaskFacts, PoolFacts, kind_of, scores_of
-from majorcert.files.store import PLAIN, Packing, Store, unwritten
+from majorcert.files.packing import PLAIN, Packing
+from majorcert.files.store import Store, unwritten
 from majorcert.files.untrusted import check_room, reason, typed
 
 E = TypeVar("E")

@@ -9,7 +9,8 @@ from majorcert.defences.scores import Scores
 from majorcert.errors import EvidenceError
 from majorcert.files.evidence import attributes_of, save_arrays
 from majorcert.files.kinds import kind_of, stored_points
-from majorcert.files.store import MAX_IMAGES, Packing
+from majorcert.files.packing import Packing
+from majorcert.files.store import MAX_IMAGES
 
 SMALL = Packing(chunk=MAX_IMAGES, chunk_bytes=2**25, level=17, orders={"scores": (0, 2, 1)})
 """Few chunks, slow to write, as fast to read as any. The scores of one label in neighbouring ablations resemble each

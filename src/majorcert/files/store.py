@@ -20,6 +20,7 @@ from majorcert.errors import StoreError
 from majorcert.files.atomic import found_again, replacing
 from majorcert.files.chunks import MAX_CHUNK_BYTES, MAX_CHUNKS, check_chunks, check_codecs, check_folder, made_at
 from majorcert.files.kinds import BALLOTS, KINDS, Array, Arrays, Kind, kind_named
+from majorcert.files.packing import PLAIN, Packing
 from majorcert.files.seal import FORMAT, SEAL, VERSION, fingerprint, plain, seal_of, sealed, unsealed
 from majorcert.files.untrusted import check_room, cleaned, reason
 
@@ -28,28 +29,6 @@ UNWRITTEN = -2
 MAX_IMAGES = 2**24
 Layout = Mapping[str, tuple[tuple[int, ...], Any]]
 """Shape and type of each array."""
-
-
-@dataclass(frozen=True)
-class Packing:
-    """How arrays are cut into chunks and compressed."""
-
-    chunk: int = 512
-    """images at most"""
-    chunk_bytes: int = MAX_CHUNK_BYTES
-    """about, before they are compressed"""
-    level: int = 9
-    orders: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    """of the axes, in arrays that become smaller so"""
-
-    def images_per_chunk(self, shape: tuple[int, ...], item_bytes: int) -> int:
-        """As many as wanted, but no chunk and no number of chunks that would be refused when it is read."""
-        per_image = max(1, item_bytes * math.prod(shape[1:]))
-        wanted = max(min(self.chunk, self.chunk_bytes // per_image), -(-shape[0] // MAX_CHUNKS))
-        return max(1, min(wanted, shape[0], MAX_CHUNK_BYTES // per_image))
-
-
-PLAIN = Packing()
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,8 @@ from majorcert.core.reach import Evidence
 from majorcert.errors import StoreError
 from majorcert.files.evidence import attributes_of
 from majorcert.files.kinds import Array, kind_of
-from majorcert.files.store import Layout, Packing, Store
+from majorcert.files.packing import Packing
+from majorcert.files.store import Layout, Store
 
 
 @dataclass(frozen=True)
