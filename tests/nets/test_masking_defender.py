@@ -283,7 +283,7 @@ def test_a_file_that_claims_more_regions_than_memory_is_refused(spec: str, tmp_p
 def test_masks_and_views_of_other_kinds_do_not_mix(network: torch.nn.Module) -> None:
     with pytest.raises(ModelError, match="needs a network of 1 input channels and 3 classes, got 2"):
         mc.MaskingDefender(build(two := replace(CONFIG, in_channels=2)), MASKS, image_size=SIZE, channels=1, config=two)
-    with pytest.raises(ModelError, match="under masks a view is 'masked', got 'crop'"):
+    with pytest.raises(ModelError, match="a view is 'masked', got 'crop'"):
         replace(recipe("digits", "masks:2/2", 1, 3), view="crop")
     with pytest.raises(ModelError, match=r"'canvas' or 'crop'.* got 'masked' for columns:2"):
         replace(recipe("digits", "columns:2", 1, 3), view="masked")
@@ -371,7 +371,7 @@ def test_averages_and_mirror_images_are_masking_defenders(network: torch.nn.Modu
     assert (str(other.strategy), str(finer.strategy)) == ("masks:2/1", "masks:2/1")
     assert np.array_equal(finer.evidence(images).label, defender(network, "masks:2/1").predict(images))
     voting().save(tmp_path / "voting")
-    with pytest.raises(ModelError, match="under masks a view is 'masked', got 'crop'"):
+    with pytest.raises(ModelError, match="a view is 'masked', got 'crop'"):
         averaged([tmp_path / "voting"], tmp_path / "wrong", masks="masks:2/1")
     with pytest.raises(ModelError, match=r"threshold is None there, got 0.3"):
         averaged([tmp_path / "a", tmp_path / "b"], tmp_path / "wrong", threshold=0.3)

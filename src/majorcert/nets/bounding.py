@@ -3,12 +3,11 @@
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
+from torch import Tensor
 
 from majorcert.core.plurality import Ints
 from majorcert.core.threat import ImageSize
@@ -16,17 +15,13 @@ from majorcert.defences.bounds import Bounds, Sizes
 from majorcert.errors import EvidenceError, ModelError
 from majorcert.errors.checks import checked_size
 from majorcert.errors.frozen import filled
-from majorcert.files.writer import EvidenceWriter
 from majorcert.nets.blueprint import Blueprint
 from majorcert.nets.bounder import Bounder
 from majorcert.nets.company import Network
-from majorcert.nets.data import Dataset
-from majorcert.nets.images import Images, sha256
+from majorcert.nets.images import Images
 from majorcert.nets.member import Member, checked_names
 from majorcert.nets.models import ModelConfig
-from majorcert.nets.own import as_listed
-from majorcert.nets.shards import Clock, Progress, fetched, fill, own
-from majorcert.nets.vote import check_fit, origin_of
+from majorcert.nets.recording import Arrays, Looked, Recording
 
 CHUNK = 250
 """Images that are bounded together: their maps take some megabytes each."""
@@ -73,10 +68,6 @@ class BoundsDefender(Member):
         how = {"batch_size": batch_size}
         filled(self, model=model, bounder=bounder, class_names=names, blueprint=blueprint, how=how)
 
-    def __repr__(self) -> str:
-        height, width = self.image_size
-        return f"BoundsDefender({self.strategy}, {len(self.class_names)} classes, images of {height}x{width})"
-
     @property
     def strategy(self) -> Sizes:
         return self.bounder.sizes
@@ -93,27 +84,24 @@ class BoundsDefender(Member):
     def threshold(self) -> None:
         """The label is that of the largest logit."""
 
-    def facts(self) -> dict[str, Any]:
-        return {
-            "strategy": str(self.strategy),
-            "image_size": list(self.image_size),
-            "n_classes": len(self.class_names),
-            "class_names": list(self.class_names),
-            **self.bounder.facts(),
-            **self.fingerprints(),
-        }
+    def recording(self, *, scores: bool = False, certify_only: bool = False) -> Recording:
+        if scores or certify_only:
+            raise EvidenceError(
+                "of bounds the labels are kept that they cannot exclude; leave out scores, certify_only"
+            )
 
-    def evidence(self, images: Images) -> Bounds:
-        """The label of every image, and those that no bound excludes."""
-        tensor = self._tensor(images)
-        labels: list[npt.NDArray[Any]] = [np.empty(0, np.int64)]
-        words: list[npt.NDArray[Any]] = [np.empty((0, *self.bounder.shape), np.int16)]
-        for some in tensor.split(self.chunk):  # type: ignore[no-untyped-call]
-            found = self.bounder.look(some)
-            for parts, each in zip((labels, words), fetched(found.health, found.labels, found.words)(), strict=True):
-                parts.append(each.numpy())
-        about = {**self.facts(), "images_sha256": sha256(tensor)}
-        return self._made(np.concatenate(labels), np.concatenate(words), None, about)
+        def look(images: Tensor, progress: Callable[[int], None] | None) -> Looked:
+            found = self.bounder.look(images, progress)
+            return found.health, found.labels, found.words
+
+        def made(labels: Any, words: Any, **about: Any) -> Bounds:
+            kind: dict[str, Any] = {"sizes": self.strategy, "image_size": self.image_size}
+            return Bounds(labels, words, **kind, n_classes=len(self.class_names), **about)
+
+        nothing: Arrays = [np.empty(0, np.int64), np.empty((0, *self.bounder.shape), np.int16)]
+        takes = (self.channels, *self.image_size, len(self.class_names))
+        facts, n_placements = self.bounder.facts(), self.bounder.n_placements
+        return Recording(takes, facts, n_placements, nothing, look, made, chunk=self.chunk)
 
     def predict(self, images: Images) -> Ints:
         """(images,) the label of each image; nothing is bounded."""
@@ -124,66 +112,7 @@ class BoundsDefender(Member):
     def chunk(self) -> int:
         return int(self.how["batch_size"] or CHUNK)
 
-    def _made(self, labels: Any, words: Any, images: Any, about: Mapping[str, Any]) -> Bounds:
-        kind: dict[str, Any] = {"sizes": self.strategy, "image_size": self.image_size}
-        return Bounds(labels, words, **kind, n_classes=len(self.class_names), images=images, provenance=about)
-
-    def vote(
-        self,
-        dataset: Dataset,
-        path: str | Path,
-        *,
-        scores: bool = False,
-        certify_only: bool = False,
-        chunk: int | None = None,
-        rank: int = 0,
-        world_size: int = 1,
-        progress: Callable[[Progress], None] | None = None,
-        **options: Any,
-    ) -> None:
-        """Record the bounds of a data set in an evidence store; options as for `nets.vote.vote`."""
-        self._check_classes(dataset)
-        if scores or certify_only:
-            raise EvidenceError(
-                "of bounds the labels are kept that they cannot exclude; leave out scores, certify_only"
-            )
-        check_fit((self.channels, *self.image_size, len(self.class_names)), dataset)
-        about = {**origin_of(self.facts(), dataset), **self.fingerprints()}
-        numbers = None if dataset.numbers is None else dataset.numbers.numpy()
-        nothing = self._made(np.empty(0, np.int64), np.empty((0, *self.bounder.shape), np.int16), None, about)
-        writer = EvidenceWriter.open(path, nothing, len(dataset), numbers=numbers, chunk=chunk or self.chunk)
-        mine = own(writer, rank, world_size)
-        clock = Clock(sum(each.stop - each.start for each in mine) * self.bounder.n_placements, progress)
-
-        def compute(images: slice) -> Callable[[], None]:
-            found = self.bounder.look(dataset.images[images], clock.advance)
-            wait = fetched(found.health, found.labels, found.words)
-
-            def write() -> None:
-                labels, words = (each.numpy() for each in wait())
-                writer.write(images, self._made(labels, words, None if numbers is None else numbers[images], about))
-
-            return write
-
-        fill(mine, compute)
-
     def to(self, device: torch.device | str) -> "BoundsDefender":
         """The same on another device."""
         about: dict[str, Any] = {"image_size": self.image_size, "channels": self.channels, "device": device}
         return filled(copy(self), bounder=Bounder.of(self.model, self.strategy, **about))
-
-    @classmethod
-    def load(cls, folder: str | Path, *, allow: str | Sequence[str] = (), **how: Any) -> "BoundsDefender":
-        """The defender that `save` or `majorcert train` wrote; arguments as for `Defender.load`."""
-        known = Blueprint.read(Path(folder))
-        defender = cls(
-            known.network(Path(folder), as_listed(allow)),
-            str(known.strategy),
-            image_size=known.image_size,
-            channels=known.channels,
-            class_names=known.class_names,
-            config=known.model,
-            **how,
-        )
-        # With the fingerprint of the file, whatever type the weights are stored in.
-        return filled(defender, blueprint=known)

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor
 
 from majorcert.core.ballots import Ballots
 from majorcert.core.detection import detect
@@ -33,17 +32,16 @@ from majorcert.errors.frozen import filled
 from majorcert.files.html import table
 from majorcert.nets.blueprint import Blueprint
 from majorcert.nets.bounding import BoundsDefender
-from majorcert.nets.data import Dataset
 from majorcert.nets.ensemble_file import member_folders, member_names, resolved, saved_pooled, suited_to, write_members
-from majorcert.nets.images import Images, sha256
+from majorcert.nets.images import Images
 from majorcert.nets.masking import MaskingDefender
 from majorcert.nets.member import Member, checked_names
 from majorcert.nets.models import ModelConfig
-from majorcert.nets.own import as_listed
-from majorcert.nets.rules import VOTES, evidence_of
+from majorcert.nets.recording import Recording
+from majorcert.nets.rules import VOTES
 from majorcert.nets.shards import CHUNK_IMAGES
 from majorcert.nets.views import View
-from majorcert.nets.vote import vote
+from majorcert.nets.vote import of_votes
 from majorcert.nets.voter import Network, Precision, Voter, checked
 
 
@@ -144,20 +142,18 @@ class Defender(Member):
         voter = Voter.of(self.model, self.strategy, self.view, self.threshold, config=config, **about)
         return filled(copy(self), voter=voter)
 
-    def facts(self) -> dict[str, Any]:
-        """What evidence says of this defender, as plain JSON."""
-        return {
-            "strategy": str(self.strategy),
-            "image_size": list(self.image_size),
-            "n_classes": len(self.class_names),
-            "class_names": list(self.class_names),
-            **self.voter.facts(),
-            **self.fingerprints(),
-        }
+    def recording(self, *, scores: bool = False, certify_only: bool = False) -> Recording:
+        return of_votes(self.voter, scores=scores, certify_only=certify_only)
 
     def scores(self, images: Images) -> npt.NDArray[np.float32]:
         """(images, ablations, classes) the probabilities that the network gives to each view."""
-        return self._cast(self._tensor(images), "scores")[0]
+        found = [np.empty((0, self.voter.cutter.n_ablations, len(self.class_names)), np.float32)]
+        tensor = self._tensor(images)
+        for start in range(0, len(tensor), CHUNK_IMAGES):
+            kept = checked(self.voter.vote(tensor[start : start + CHUNK_IMAGES], keep_scores=True)).scores
+            assert kept is not None, "scores were to be kept"
+            found.append(kept.cpu().numpy())
+        return np.concatenate(found)
 
     def ballots(self, images: Images) -> Ballots:
         """What every view of the images votes for: the evidence that `predict` and `certify` use.
@@ -169,76 +165,13 @@ class Defender(Member):
             raise ModelError(f"this is for defenders that vote, got one with the rule {self.rule!r}; use its evidence")
         return found
 
-    def evidence(self, images: Images) -> Evidence:
-        """What the rule makes of every view of the images."""
-        tensor, wanted = self._tensor(images), ["labels", "distance", *([] if self.rule == VOTES else ["scores"])]
-        labels, distance, *scores = self._cast(tensor, *wanted)
-        return evidence_of(
-            self.rule,
-            labels,
-            distance,
-            scores[0] if scores else None,
-            strategy=self.strategy,
-            image_size=self.image_size,
-            n_classes=len(self.class_names),
-            provenance={
-                **self.voter.facts(),
-                "class_names": list(self.class_names),
-                **self.fingerprints(),
-                "images_sha256": sha256(tensor),
-            },
-        )
-
     def certify(self, images: Images, patch: Patch, *, bound: DrsBound = "local") -> Verdict:
         """Whether any placement of the patch could change the label that `predict` gives to each image."""
         return drs(self.evidence(images), patch, bound=bound)
 
-    def detect(self, images: Images, patch: Patch, *, slack: int = 0) -> Verdict:
-        """The label of each image, whether it raises an alert, and whether a patch could change it without one."""
-        return detect([self.ballots(images)], patch, slack=slack)
-
-    def _cast(self, images: Tensor, *fields: str) -> list[npt.NDArray[Any]]:
-        """These fields of the votes on any number of images, of which a few at a time are on the device."""
-        widths = {"labels": (self.voter.n_votes,), "distance": (), "scores": (len(self.class_names),)}
-        found: list[list[npt.NDArray[Any]]] = []
-        for name in fields:
-            kind = np.int8 if name == "labels" else np.float16 if name == "distance" else np.float32
-            found.append([np.empty((0, self.voter.cutter.n_ablations, *widths[name]), dtype=kind)])
-        for start in range(0, len(images), CHUNK_IMAGES):
-            some = images[start : start + CHUNK_IMAGES]
-            votes = checked(self.voter.vote(some, keep_scores="scores" in fields))
-            for parts, name in zip(found, fields, strict=True):
-                parts.append(getattr(votes, name).cpu().numpy())
-        return [np.concatenate(parts) for parts in found]
-
-    def vote(self, dataset: Dataset, path: str | Path, **options: Any) -> None:
-        """Record the ballots of a data set in an evidence store; options are those of `nets.vote.vote`."""
-        self._check_classes(dataset)
-        vote(self.voter, dataset, path, origin=self.fingerprints(), **options)
-
     @classmethod
-    def load(cls, folder: str | Path, *, allow: str | Sequence[str] = (), **how: Any) -> "Defender":
-        """The defender that `save` or `majorcert train` wrote; damaged or foreign files are refused.
-
-        Args:
-            allow: functions of your own, "package.module:function", that may be called to make its network.
-            how: `device`, `precision`, `batch_size` and `compiled`, as for `Defender`.
-        """
-        known = Blueprint.read(Path(folder))
-        defender = cls(
-            known.network(Path(folder), as_listed(allow)),
-            str(known.strategy),
-            known.view,
-            known.threshold,
-            image_size=known.image_size,
-            channels=known.channels,
-            class_names=known.class_names,
-            rule=known.rule,
-            config=known.model,
-            **how,
-        )
-        # With the fingerprint of the file, whatever type the weights are stored in.
-        return filled(defender, blueprint=known)
+    def _further(cls, known: Blueprint) -> dict[str, Any]:
+        return {"view": known.view, "threshold": known.threshold, "rule": known.rule}
 
 
 @dataclass(frozen=True, init=False, eq=False)

@@ -2,25 +2,32 @@
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import safetensors.torch
 import torch
 from torch import Tensor, nn
 
+from majorcert.core.detection import detect
+from majorcert.core.majority import majorcert
 from majorcert.core.plurality import Ints
 from majorcert.core.reach import Evidence
-from majorcert.core.threat import ImageSize
+from majorcert.core.threat import ImageSize, Patch
+from majorcert.core.verdict import Verdict
+from majorcert.defences.largest import largest_patch
 from majorcert.errors import DataError, ModelError
+from majorcert.errors.frozen import filled
 from majorcert.nets.blueprint import Blueprint
 from majorcert.nets.company import Network
 from majorcert.nets.data import Dataset
 from majorcert.nets.hiding import Hiding
-from majorcert.nets.images import Images, as_tensor
+from majorcert.nets.images import Images, as_tensor, sha256
 from majorcert.nets.models import first_of
+from majorcert.nets.own import as_listed
+from majorcert.nets.recording import Recording
 
 
 class Member(ABC):
@@ -53,23 +60,88 @@ class Member(ABC):
     def threshold(self) -> float | None: ...
 
     @abstractmethod
+    def to(self, device: torch.device | str) -> Self:
+        """The same on another device; a precision and a batch size that were not asked for suit that device."""
+
+    @abstractmethod
+    def recording(self, *, scores: bool = False, certify_only: bool = False) -> Recording:
+        """How evidence of this defender is made, and what is kept beside it or left out."""
+
+    def __repr__(self) -> str:
+        height, width = self.image_size
+        told = f"{self.strategy}, {len(self.class_names)} classes, images of {height}x{width}"
+        return f"{type(self).__name__}({told})"
+
+    def facts(self) -> dict[str, Any]:
+        """What evidence says of this defender, as plain JSON."""
+        return {
+            "strategy": str(self.strategy),
+            "image_size": list(self.image_size),
+            "n_classes": len(self.class_names),
+            "class_names": list(self.class_names),
+            **self.recording().facts,
+            **self.fingerprints(),
+        }
+
     def evidence(self, images: Images) -> Evidence:
-        """What label and certificate follow from.
+        """What label and certificate follow from: vote once, and ask `mc.certify` and its kin as often as you like.
 
         Images are (N, C, H, W) tensors or (N, H, W, C) arrays, (N, H, W) if grey; uint8, or floats from 0 to 1.
         """
+        tensor = self._tensor(images)
+        return self.recording().of(tensor, {**self.facts(), "images_sha256": sha256(tensor)})
 
-    @abstractmethod
-    def to(self, device: torch.device | str) -> "Member":
-        """The same on another device."""
+    def certify(self, images: Images, patch: Patch) -> Verdict:
+        """Whether any placement of the patch could change the label that `predict` gives to each image."""
+        return majorcert([self.evidence(images)], patch)
 
-    @abstractmethod
-    def facts(self) -> dict[str, Any]:
-        """What evidence says of this defender, as plain JSON."""
+    def detect(self, images: Images, patch: Patch, *, slack: int = 0) -> Verdict:
+        """The label of each image, whether it raises an alert, and whether a patch could change it without one."""
+        return detect([self.evidence(images)], patch, slack=slack)
 
-    @abstractmethod
-    def vote(self, dataset: Dataset, path: str | Path, **options: Any) -> None:
-        """Record the evidence of a data set in a store."""
+    def largest_patch(self, images: Images) -> Ints:
+        """(images,) the side of the largest square patch that each image is certified against."""
+        return largest_patch([self.evidence(images)])
+
+    def vote(
+        self,
+        dataset: Dataset,
+        path: str | Path,
+        *,
+        scores: bool = False,
+        certify_only: bool = False,
+        **options: Any,
+    ) -> None:
+        """Record the evidence of a data set in a store; options are those of `Recording.write`.
+
+        Args:
+            scores: of votes, keep the scores too, as float16.
+            certify_only: of masks, leave out what no label and no certificate depends on.
+        """
+        self._check_classes(dataset)
+        recording = self.recording(scores=scores, certify_only=certify_only)
+        recording.write(dataset, path, origin=self.fingerprints(), **options)
+
+    @classmethod
+    def load(cls, folder: str | Path, *, allow: str | Sequence[str] = (), **how: Any) -> Self:
+        """The defender that `save` or `majorcert train` wrote; damaged or foreign files are refused.
+
+        Args:
+            allow: functions of your own, "package.module:function", that may be called to make its network.
+            how: `device`, `precision`, `batch_size` and `compiled`, as for `Defender`.
+        """
+        known = Blueprint.read(Path(folder))
+        about = {"image_size": known.image_size, "channels": known.channels, "class_names": known.class_names}
+        network = known.network(Path(folder), as_listed(allow))
+        made: Any = cls
+        defender = made(network, str(known.strategy), **cls._further(known), **about, config=known.model, **how)
+        # With the fingerprint of the file, whatever type the weights are stored in.
+        return filled(defender, blueprint=known)
+
+    @classmethod
+    def _further(cls, known: Blueprint) -> dict[str, Any]:
+        """What else a defender of this kind is made with."""
+        return {}
 
     def predict(self, images: Images) -> Ints:
         """(images,) the label of each image."""

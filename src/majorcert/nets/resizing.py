@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Protocol
 
 from majorcert.errors import ModelError
 from majorcert.files.photo import SQUASHED, Resizing
 from majorcert.files.untrusted import reason, typed
+from majorcert.nets.blueprint import Blueprint
 from majorcert.nets.data import Dataset
-from majorcert.nets.member import Member
 
 KEY = "photos"
 """Of what is recorded of a training on photos."""
@@ -30,7 +30,14 @@ def reading_of(provenance: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def resizing_of(defenders: Sequence[Member]) -> Resizing:
+class Rebuilt(Protocol):
+    """A defender, as far as it is asked here."""
+
+    @property
+    def blueprint(self) -> Blueprint | None: ...
+
+
+def resizing_of(defenders: Sequence[Rebuilt]) -> Resizing:
     """The one way in which all of them see photos."""
     found = {_of(each.blueprint.training) for each in defenders if each.blueprint is not None} or {SQUASHED}
     if len(found) > 1:
