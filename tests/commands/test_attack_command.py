@@ -139,6 +139,7 @@ def test_the_certificates_are_those_of_the_core(attacked: tuple[Path, dict[str, 
     assert [row["predicted"] for row in rows] == verdict.predicted.tolist()
 
 
+@pytest.mark.slow
 def test_killed_and_started_again_it_ends_with_the_same_rows(
     attacked: tuple[Path, dict[str, Any]], runs: Path, tmp_path: Path
 ) -> None:

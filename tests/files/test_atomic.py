@@ -51,7 +51,7 @@ def killed(path: Path, call: str, number: int, *, swaps: bool) -> bool:
 
 
 @pytest.mark.parametrize("swaps", [True, False])
-@pytest.mark.parametrize("call", ["rename", "rmdir"])
+@pytest.mark.parametrize("call", ["rename", pytest.param("rmdir", marks=pytest.mark.slow)])
 def test_a_killed_save_leaves_the_old_store_or_the_new_one(call: str, swaps: bool, tmp_path: Path) -> None:
     store, number = tmp_path / "e.zarr", 0
     OLD.save(store)

@@ -35,6 +35,7 @@ def test_what_a_gpu_runs_also_runs_on_a_cpu(bench: ModuleType, tmp_path: Path) -
     assert len(found) == 2 + 4
 
 
+@pytest.mark.slow
 def test_the_comparison_runs_and_is_written_down(
     bench: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -28,6 +28,7 @@ def reference(faults: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> A
     return faults.Undisturbed.make(tmp_path_factory.mktemp("undisturbed"))
 
 
+@pytest.mark.slow
 def test_no_damaged_file_gives_a_wrong_verdict(faults: ModuleType, reference: Any, tmp_path: Path) -> None:
     chance = random.Random(1)
     for tally in faults.damage_evidence(reference, tmp_path / "evidence", 24, chance):
@@ -37,6 +38,7 @@ def test_no_damaged_file_gives_a_wrong_verdict(faults: ModuleType, reference: An
         assert tally.wrong == []
 
 
+@pytest.mark.slow
 def test_a_killed_run_goes_on_to_the_same_bytes(faults: ModuleType, reference: Any, tmp_path: Path) -> None:
     tally = faults.Tally("vote")
     faults.kill_vote(reference, tmp_path, 0.5, signal.SIGKILL, tally)

@@ -275,8 +275,8 @@ def test_a_saved_defender_is_the_same_and_of_its_own_kind(network: torch.nn.Modu
 def test_a_file_that_claims_more_regions_than_memory_is_refused(spec: str, tmp_path: Path) -> None:
     (voting() if spec == "blocks:1" else defender(restless())).save(tmp_path)
     known = json.loads((tmp_path / "defender.json").read_text())
-    (tmp_path / "defender.json").write_text(json.dumps({**known, "strategy": spec, "image_size": [16384, 16384]}))
-    with pytest.raises(ModelError, match=f"the regions of {spec} on 16384x16384 images would take"):
+    (tmp_path / "defender.json").write_text(json.dumps({**known, "strategy": spec, "image_size": [4096, 4096]}))
+    with pytest.raises(ModelError, match=f"the regions of {spec} on 4096x4096 images would take"):
         load_defender(tmp_path)
 
 

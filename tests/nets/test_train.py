@@ -211,6 +211,7 @@ def test_sigterm_to_a_real_process(tmp_path: Path) -> None:
     assert_same_run(tmp_path / "whole", run_dir)
 
 
+@pytest.mark.slow
 def test_two_processes_share_every_batch(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(
         "import os, sys, torch\n"
