@@ -48,6 +48,8 @@ def test_bounds_go_through_every_verb(data: Path, bounded: Path, tmp_path: Path)
     done("vote", bounded, data, "-o", tmp_path, "--device", "cpu")
     store, verdict = tmp_path / "bounded.zarr", tmp_path / "v.jsonl"
     done("certify", store, "--patch", "2", "-o", verdict)
+    result = CliRunner().invoke(app, ["certify", str(store), "--patch", "3x2"])
+    assert "bounds:2 speaks of patches up to 2x2: of 3x2" in result.output
     found = mc.Verdict.load(verdict)
     assert found.certified.sum() > 0
     how = ("--weights", bounded, "--images", data, "--sample", "all", "--json")

@@ -15,7 +15,7 @@ from majorcert.files.evidence import load_masked
 from majorcert.files.outputs import VERDICT, check_output
 from majorcert.files.truth import find_truth
 from majorcert.reports.contents import defender_names
-from majorcert.reports.methods import METHODS, Judged, counted, judged
+from majorcert.reports.methods import METHODS, Judged, counted, judged, unknown
 
 Method = StrEnum("Method", {name: name for name in METHODS})  # type: ignore[misc]
 JOINT = ("recovery", "detection", "unwavering")
@@ -55,6 +55,8 @@ def certify(
     if fragile is not None:
         defenders = [each.tolerating(fragile) for each in defenders]
         _say_fragile(defenders)
+    for sentence in unknown(defenders, patches):
+        remark(sentence)
     results: Judged = []
     for chosen in [*(method or []), *(f"top-{k}" for k in top or [])] or ["majorcert-exact"]:
         for each in patches:

@@ -15,6 +15,7 @@ from majorcert.defences.pool import Pool
 from majorcert.defences.top_k import top_k
 from majorcert.errors import EvidenceError
 from majorcert.reports.contents import defender_names
+from majorcert.reports.rooms import room_of
 from majorcert.reports.score import summary
 
 Judged = list[tuple[str, Verdict]]
@@ -53,6 +54,19 @@ def _promised(promise: str, method: str, defenders: Sequence[Evidence], patch: P
         raise EvidenceError(f"{promise} is promised of majorcert-exact, pool or drs-local, not of {method}")
     together = [_pooled(defenders)] if method == "pool" else defenders
     return [(" + ".join(names), ALERTING[promise](together, patch, slack))]
+
+
+def unknown(defenders: Sequence[Evidence], patches: Sequence[Patch]) -> list[str]:
+    """A sentence for each defender and each patch that is larger than any which its evidence speaks of."""
+    found = []
+    for name, each in zip(defender_names(defenders), defenders, strict=True):
+        bound = room_of(each).bound(each)
+        for patch in patches:
+            if bound is not None and (patch.height > bound.height or patch.width > bound.width):
+                found.append(
+                    f"{name} speaks of patches up to {bound}: of {patch} it proves nothing; vote for larger ones"
+                )
+    return found
 
 
 def counted(who: str, verdict: Verdict, truth: Ints | None) -> dict[str, Any]:
