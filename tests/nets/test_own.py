@@ -1,6 +1,7 @@
 """Networks of the user's own behind masks: they get the colours they know, and are made only when that is allowed."""
 
 import hashlib
+import json
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -204,3 +205,56 @@ def test_weights_come_from_the_very_file_and_nothing_in_it_runs(
         imagenet.pretrained("imagenet:lite1")
     with pytest.raises(ModelError, match="lite0, lite1, lite2"):
         imagenet.pretrained("imagenet:huge")
+
+
+@pytest.fixture
+def stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A small network in place of ImageNet's, so that nothing need be downloaded."""
+    config = ModelConfig("small", 3, 4, width=4)
+    torch.manual_seed(0)
+    network: Any = build(config).eval()
+    with torch.no_grad():  # so that it says every class now and then
+        network[-1].weight *= 2 / network(views := torch.randn(64, 3, 24, 24)).std(dim=0)[:, None]
+        network[-1].bias -= network(views).mean(dim=0)
+    known = {"photos": {"fit": "crop", "filter": "bicubic", "channels": 3}}
+    found = imagenet.Pretrained(network, config, 24, ("cat", "dog", "emu", "fly"), known)
+    monkeypatch.setattr("majorcert.nets.protect.pretrained", lambda name: found)
+
+
+def test_any_photo_is_predicted_with_its_certificate(stand_in: None, tmp_path: Path) -> None:
+    from PIL import Image
+    from typer.testing import CliRunner
+
+    from majorcert.commands.app import app
+
+    rng = np.random.default_rng(2)
+    Image.fromarray(rng.integers(0, 256, size=(30, 200, 3), dtype=np.uint8)).save(tmp_path / "0.png")
+    Image.new("RGB", (50, 50), "grey").save(tmp_path / "1.png")
+    files = [str(tmp_path / f"{k}.png") for k in range(2)]
+    done = CliRunner().invoke(app, ["predict", *files, "--ensemble", "imagenet", "--patch", "2%", "--json"])
+    assert done.exit_code == 0, done.output
+    rows = json.loads(done.stdout)
+    labels = [row["label"] for row in rows]
+    # Each photo has masks of its own, as its size needs; the label is told first, and is the one that is certified.
+    assert [f"{file}: {label}" in done.stderr for file, label in zip(files, labels, strict=True)] == [True] * 2
+    meant = [row["network_pixels"]["2%"] for row in rows]
+    assert len({next(iter(row["defenders"])) for row in rows}) == len(set(meant)) > 1
+    for row, size, photo in zip(rows, meant, files, strict=True):
+        guarded = mc.protect("imagenet", size)
+        verdict = guarded.certify(Image.open(photo), size)
+        assert (row["label"], row["certified"]["2%"]) == (verdict.named()[0], bool(verdict.certified[0]))
+    assert rows[1]["certified"]["2%"]
+    refused = CliRunner().invoke(app, ["predict", files[0], "--ensemble", "imagenet", "--ensemble", "cifar10"])
+    assert refused.exit_code == 2
+
+
+def test_other_masks_and_pairs_left_out_change_nothing_that_is_proved(stand_in: None) -> None:
+    images = np.random.default_rng(0).integers(0, 256, size=(3, 24, 24, 3), dtype=np.uint8)
+    wide = mc.protect("imagenet", 5)
+    small = wide.behind(masks_for(mc.Patch(2), (24, 24)))
+    assert small.facts() == mc.protect("imagenet", 2).facts()
+    whole, some = small.pairs(images), small.pairs(images, certify_only=True)
+    assert (some.labels == -1).any()
+    assert np.array_equal(whole.label, some.label)
+    for side in (1, 2):
+        assert np.array_equal(mc.certify([whole], side).safe, mc.certify([some], side).safe)

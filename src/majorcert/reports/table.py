@@ -8,14 +8,14 @@ from typing import Any
 from majorcert.files.untrusted import cleaned
 from majorcert.reports.rows import Row
 from majorcert.reports.study import CaseStudy, Recipe
-from majorcert.reports.study.published import TABLE_1
+from majorcert.reports.study.published import LEADERBOARD, LEADERBOARD_PATCH, TABLE_1
 from majorcert.reports.study.results import Results, part_of_split
 
 ABOUT = """Accuracy in percent. Recovery: clean, and certified that no patch changes the label.
 Detection: correct without an alert, certified that no patch changes the label without one, and alerts on clean images;
 whoever predicts must give a bound on the patch size, as for pg-drs, which masks windows of that size."""
 ABOUT_MASKING = """MASKING: here a bound on the patch size is known at prediction time, for recovery too.
-masks:5/3 speak of patches up to 5x5, masks:2/4 of patches up to 2x2; of a larger patch they promise nothing."""
+masks:5/3 speak of patches up to 5x5, with a mask every 3 pixels; of a larger patch they promise nothing."""
 LONGEST = 2000
 """Characters of a command or a note that are shown."""
 
@@ -51,6 +51,10 @@ def study_text(study: CaseStudy, results: Results) -> str:
     for recipe in study.recipes:
         if recipe.name in masking:
             parts += _recipe(recipe, results, patches)
+    if LEADERBOARD_PATCH in patches:
+        theirs = [[name, *(f"{value:.1f}" for value in pair)] for name, pair in LEADERBOARD.items()]
+        heads = ["", *_columns([LEADERBOARD_PATCH], ("clean", "certified"))]
+        parts.append("the public patch leaderboard, on ImageNet, all 50,000 images\n" + _indented([heads, *theirs]))
     parts.append(_by_side(results))
     return "\n\n".join(parts) + "\n"
 

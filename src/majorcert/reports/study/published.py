@@ -33,3 +33,17 @@ TABLE_1 = (
     Published("IBP", "ibp", {"2x2": (65.8, 51.9), "5x5": (47.8, 30.3)}, (56.8, 41.1), quoted=True),
     Published("CBN", "cbn", {"2x2": (83.2, 51.0), "5x5": (83.2, 16.2)}, (83.2, 33.6), quoted=True),
 )
+LEADERBOARD = {
+    "PatchCleanser, ViT-B with greedy cutout": (82.4, 64.9),
+    "PatchCleanser, ViT-B trained with cutout": (83.9, 62.1),
+    "PatchCleanser, ViT-B as it is": (83.8, 61.6),
+    "PatchCleanser, ResNet-50 trained with masks": (81.6, 53.0),
+    "PatchCleanser, ResNet-50 as it is": (81.1, 41.6),
+    "Smoothed ViT, ViT-B (the patch size is not known)": (69.3, 38.3),
+    "PatchGuard, BagNet-17": (54.6, 26.0),
+    "DRS, ResNet-50 (the patch size is not known)": (44.4, 14.0),
+}
+"""Clean and certified recovery on ImageNet at 2% of the image, all 50,000 validation images, as the public leaderboard
+github.com/inspire-group/patch-defense-leaderboard lists them; masks are 6x6."""
+LEADERBOARD_PATCH = "32x32"
+"""2% of 224x224."""
