@@ -1,5 +1,6 @@
 """How far a patch on a photo spreads: counted by formula, and seen through the real decoder and resizer."""
 
+import struct
 from contextlib import suppress
 from pathlib import Path
 
@@ -196,6 +197,23 @@ def test_a_jpeg_is_decoded_in_full_and_only_then_resized(tmp_path: Path) -> None
     found, size = read_photo(tmp_path / "a.jpg", (8, 8))
     assert size == (160, 240)
     assert np.array_equal(found, read_image(tmp_path / "a.png", (8, 8)))
+
+
+def claiming(ending: str, width: int, height: int) -> bytes:
+    """The beginning of a file that claims so many pixels, and has none."""
+    if ending == "bmp":
+        return b"BM" + struct.pack("<IIIIiiHHIIiiII", 0, 0, 54, 40, width, height, 1, 24, 0, 0, 0, 0, 0, 0)
+    if ending == "tif":
+        tags = [(256, width), (257, height), (258, 8), (259, 1), (262, 1), (273, 8), (277, 1), (278, height), (279, 1)]
+        return b"II*\0\x08\0\0\0\x09\0" + b"".join(struct.pack("<HHII", tag, 4, 1, n) for tag, n in tags) + bytes(4)
+    return b"P%d %d %d 255\n" % (6 if ending == "ppm" else 5, width, height)
+
+
+@pytest.mark.parametrize("ending", ["ppm", "pgm", "bmp", "tif"])
+def test_a_header_that_claims_too_much_is_refused_before_it_is_decoded(ending: str, tmp_path: Path) -> None:
+    (tmp_path / f"bomb.{ending}").write_bytes(claiming(ending, 30_000, 20_000))
+    with pytest.raises(DataError, match=rf"bomb.{ending} claims 30000x20000 pixels, over the limit"):
+        read_image(tmp_path / f"bomb.{ending}")
 
 
 @pytest.mark.parametrize("ending", ["png", "jpg", "webp", "bmp", "tif", "ppm", "pgm"])

@@ -64,9 +64,10 @@ def test_networks_and_schedules_suit_size_number_and_device() -> None:
         for size, n, device in (((224, 224), 40_000, CUDA), ((32, 32), 700, CUDA), ((32, 32), 40_000, CPU))
     )
     assert (large.model.stem, large.model.width, large.epochs, large.augment.shift) == ("7x7", 64, 90, 28)
-    assert (few.batch_size, few.lr) == (16, 0.05)
+    assert (few.batch_size, few.lr) == (32, pytest.approx(0.05))
     assert few.epochs == config.epochs
     assert (slow.model.width, slow.epochs, slow.batch_size) == (16, 30, 512)
+    assert suited(config, (32, 32), 700, CPU).epochs == 100
 
 
 def test_times_are_told_in_words() -> None:

@@ -78,7 +78,7 @@ def attack(
         precision: of the search; labels are judged in the precision of the ensemble.
         batch_size: candidate patches at once; by default as many as suit.
     """
-    out, size, how = Path(out), as_patch(patch), effort or Effort()
+    out, size, how = Path(out), as_patch(patch, images.image_size), effort or Effort()
     if precision not in (None, *PRECISIONS):
         raise ModelError(f"the precision is {' or '.join(map(repr, PRECISIONS))}, got {precision!r}")
     if promise not in get_args(Promise):

@@ -66,7 +66,7 @@ class MaskedScores(Evidence):
     """(images,) is it safe from all that the mask covers, by how far it leads alone?"""
 
     def __init__(self, scores: Scores, mask: Patch, threshold: float = 0.0) -> None:
-        mask = as_patch(mask)
+        mask = as_patch(mask, scores.image_size)
         share = Fraction(threshold).limit_denominator(FINEST_SHARE) if 0 <= threshold < 1 else Fraction(1)
         if share >= 1:
             raise EvidenceError(f"a masking threshold is a share of 0 or more and under 1, got {threshold}")

@@ -1,5 +1,6 @@
 """What suits images of a size, so many of them, and a device, where nobody says otherwise: made for 32x32, scaled."""
 
+import math
 from dataclasses import replace
 
 import torch
@@ -54,9 +55,11 @@ def suited(config: TrainConfig, image_size: ImageSize, n_images: int, device: to
         return config
     side, on_cpu, large = max(image_size), device.type == "cpu", max(image_size) >= LARGE
     batch = config.batch_size
-    while batch > 16 and batch * 40 > n_images:
+    while batch > 16 and batch * 12 > n_images:
         batch //= 2
-    epochs = min(config.epochs, 30 if on_cpu else 90 if large else config.epochs)
+    epochs = min(config.epochs, 90 if large else config.epochs)
+    if on_cpu:  # many passes over few images, few over many
+        epochs = min(epochs, max(30, min(100, 300_000 // n_images)))
     n_steps = epochs * max(1, n_images // batch)
     return replace(
         config,
@@ -66,7 +69,7 @@ def suited(config: TrainConfig, image_size: ImageSize, n_images: int, device: to
             stem="7x7" if large else config.model.stem,
         ),
         batch_size=batch,
-        lr=max(0.05, config.lr * batch / config.batch_size),
+        lr=config.lr * math.sqrt(batch / config.batch_size),
         epochs=epochs,
         warmup=min(config.warmup, epochs / 10),
         ema_decay=config.ema_decay if n_steps >= 4_000 else min(config.ema_decay, 0.99),

@@ -17,9 +17,9 @@ def report(defenders: Sequence[Evidence], *patches: Any, path: str | Path = "rep
 
     Args:
         defenders: evidence of any kinds, of the same images.
-        patches: one or more, such as 5 or "3x7"; the first one is shown first.
+        patches: one or more, such as 5, "3x7" or "2%"; the first one is shown first.
         about: `truth`, `pictures`, `class_names` and `promise` ("recovery" or "detection"), as `Contents` takes them.
     """
-    contents = Contents(defenders, [as_patch(patch) for patch in patches], **about)
+    contents = Contents(defenders, [as_patch(patch, defenders[0].image_size) for patch in patches], **about)
     write_report(path, contents)
     return Path(path)
