@@ -50,7 +50,10 @@ def certify(
     """
     check_output(out, VERDICT)
     defenders = defenders_of(evidence)
-    patches, guarded = patches_of(patch, evidence[0], defenders[0]), None if mask is None else as_patch(mask, defenders[0].image_size)
+    patches, guarded = (
+        patches_of(patch, evidence[0], defenders[0]),
+        None if mask is None else as_patch(mask, defenders[0].image_size),
+    )
     labels = find_truth(truth, evidence[0], defenders[0], remark)
     if fragile is not None:
         defenders = [each.tolerating(fragile) for each in defenders]
