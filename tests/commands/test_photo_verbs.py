@@ -1,6 +1,7 @@
 """From a folder of mixed photos to certificates in photo pixels: whatever takes a patch takes one on the photo."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -135,6 +136,16 @@ def test_a_flat_folder_is_voted_on_and_predicted(trained: tuple[Path, Result], p
     for row in rows:
         size = tuple(row["photo_size"])
         assert row["network_pixels"]["3x4px"] == str(patch_from_photo("3x4px", size, (10, 12), Resizing("pad")))
+    assert all(row["without_a_vote"] == [] for row in rows)
     one = done("predict", flat / "cat-0.webp", *asked)
     assert "pixels of this photo of 40x60" in one.stderr or "this photo of 40x60 pixels" in one.stderr
     assert "certified 2%" in one.stdout
+
+
+def test_predict_tells_of_photos_without_a_vote(trained: tuple[Path, Result], photos: Path, tmp_path: Path) -> None:
+    shutil.copytree(trained[0], tmp_path / "runs")
+    card = tmp_path / "runs" / "rows-3" / "defender.json"
+    card.write_text(json.dumps({**json.loads(card.read_text()), "threshold": 1.0}))
+    found = done("predict", photos / "val" / "dog", "--ensemble", tmp_path / "runs", "--patch", "1", "--json")
+    assert all(row["without_a_vote"] == ["rows:3"] for row in json.loads(found.stdout))
+    assert "rows:3: none of its views votes on 3 of 3 images" in found.stderr

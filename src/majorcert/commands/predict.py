@@ -9,7 +9,16 @@ import typer
 from majorcert.commands.options import Allow, Device, Json, Pooled, Promise, Promised, SkipBad
 from majorcert.commands.terminal import bar, remark, say_json, say_table
 from majorcert.files.photo import Photos, read_patches
-from majorcert.reports.predictions import about, cells, header, known_bound, predictions, read_sizes, sentence
+from majorcert.reports.predictions import (
+    about,
+    cells,
+    header,
+    known_bound,
+    predictions,
+    read_sizes,
+    sentence,
+    without_a_vote,
+)
 
 
 def predict(
@@ -83,6 +92,8 @@ def predict(
                     evidence = together.evidence(pixels)
                 found += predictions(evidence, sizes, asked, resizing, together.class_names, promise)
                 shown.show(len(found), len(files), f"{len(found):,} of {len(files):,} photos")
+    for told in without_a_vote(found):
+        remark(told)
     if json:
         say_json(found)
         return

@@ -1,5 +1,6 @@
 """What is said of photos: their labels, what is proved of each, and how large that is on the photo itself."""
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -8,10 +9,11 @@ import numpy as np
 
 from majorcert.core.detection import detect
 from majorcert.core.majority import clean_label, majorcert
-from majorcert.core.reach import Evidence
+from majorcert.core.reach import Evidence, offered
 from majorcert.core.threat import Bools, ImageSize, Patch, as_patch
 from majorcert.defences.largest import largest_patch
 from majorcert.files.photo import Photos, Resizing, is_of_photo, read_patches
+from majorcert.reports.abstention import sentence as abstention
 from majorcert.reports.contents import defender_names
 
 
@@ -35,6 +37,7 @@ def predictions(
     patches = [read_patches(asked, image_size, photo) for photo in each]
     proved = [_judged(evidence, [row[k] for row in patches], promise) for k in range(len(asked))]
     predicted, names = clean_label(evidence), defender_names(evidence)
+    silent = [offered(one, "abstained")() for one in evidence]
     largest = None if promise == "detection" else largest_patch(evidence)
     rows = []
     for k, (path, size) in enumerate(photos):
@@ -52,6 +55,7 @@ def predictions(
                 "photo_size": list(size),
                 "photo_pixels": {name: f"{h}x{w}" if h and w else "none" for name, (h, w) in covered.items()},
                 "network_pixels": {name: str(patch) for name, patch in meant.items()},
+                "without_a_vote": [name for name, none in zip(names, silent, strict=True) if none[k]],
                 "about": about(image_size, promise),
                 "defenders": {
                     f"{at}:{name}": class_names[one.label[k]]
@@ -73,6 +77,12 @@ def about(image_size: ImageSize, promise: str = "recovery") -> str:
         "image, or covers so many pixels of the decoded photo; paint that was there before a JPEG was compressed "
         "spreads, and is not covered"
     )
+
+
+def without_a_vote(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """A sentence for each defender that has photos on which none of its views votes."""
+    counted = Counter(name for row in rows for name in row["without_a_vote"])
+    return [abstention(name, n, len(rows)) for name, n in counted.items()]
 
 
 def key(given: str, patch: Patch) -> str:

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import sys
 import tempfile
 from math import prod
 
@@ -30,7 +31,9 @@ def room_for(shape: tuple[int, ...]) -> npt.NDArray[np.uint8]:
         raise DataError(f"{need}, more than is free in {folder}; give a smaller size, or set TMPDIR to a larger folder")
     try:
         with tempfile.TemporaryFile() as file:
-            os.posix_fallocate(file.fileno(), 0, n_bytes)
+            if sys.platform == "linux":  # so that a disk that fills up is an error here, and no signal later
+                os.posix_fallocate(file.fileno(), 0, n_bytes)
+            file.truncate(n_bytes)
             return np.memmap(file, dtype=np.uint8, mode="r+", shape=shape)
     except OSError as error:
         raise DataError(f"{need}, and {folder} cannot hold them: {reason(error)}; set TMPDIR") from None
