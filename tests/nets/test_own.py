@@ -258,3 +258,8 @@ def test_other_masks_and_pairs_left_out_change_nothing_that_is_proved(stand_in: 
     assert np.array_equal(whole.label, some.label)
     for side in (1, 2):
         assert np.array_equal(mc.certify([whole], side).safe, mc.certify([some], side).safe)
+
+
+def test_a_classifier_without_masks_is_no_ensemble_yet() -> None:
+    with pytest.raises(ModelError, match=r'mc.protect\("imagenet:lite2", "2%"\)'):
+        mc.Ensemble.load("imagenet:lite2")

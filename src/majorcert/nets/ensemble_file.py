@@ -90,6 +90,11 @@ def resolved(name: str | Path) -> Path:
     names = sorted(path.name for path in bundled.iterdir() if path.is_dir()) if bundled.is_dir() else []
     if str(name) in names:
         return bundled / name
+    if str(name).partition(":")[0] == "imagenet":
+        raise ModelError(
+            f"{name} is a classifier that is put behind masks for a patch: `predict` takes it by its name, and "
+            f'mc.protect("{name}", "2%").save(folder) makes a folder of it for other verbs'
+        )
     known = f"; bundled ensembles: {', '.join(names)}" if names else ""
     what = f"{name} is a file, not a folder" if Path(name).is_file() else f"there is no folder {str(name)!r}"
     raise ModelError(f"{what}{known}; `majorcert train` writes one")
