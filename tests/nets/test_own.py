@@ -31,6 +31,8 @@ def make():
     calls.append(1)
     torch.manual_seed(3)
     return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(360, 3))
+def views():
+    return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(180, 3))
 def number():
     return 5
 def broken():
@@ -119,6 +121,21 @@ def test_a_function_is_called_only_if_the_user_allows_it(factory: str, tmp_path:
     assert again.class_names == ("a", "b", "c")
     assert np.array_equal(again.pairs(images).labels, guarded.pairs(images).labels)
     assert again.fingerprints() == guarded.fingerprints()
+
+
+@pytest.mark.parametrize("masked", [True, False])
+def test_any_defender_is_kept_with_its_factory(factory: str, tmp_path: Path, masked: bool) -> None:
+    torch.manual_seed(3)
+    about: dict[str, Any] = {"image_size": SIZE, "factory": f"{MODULE}:{'make' if masked else 'views'}"}
+    if masked:
+        own: mc.Defender | mc.MaskingDefender = mc.MaskingDefender(classifier(), "masks:3/4", **about)
+    else:
+        own = mc.Defender(nn.Sequential(nn.Flatten(), nn.Linear(5 * 12 * 3, 3)), "columns:3", **about)
+    with pytest.raises(ModelError, match="factory="):
+        mc.MaskingDefender(classifier(), "masks:3/4", image_size=SIZE).save(tmp_path / "none")
+    own.save(tmp_path / "own")
+    again = mc.Ensemble.load(tmp_path / "own", allow=about["factory"]).defenders[0]
+    assert np.array_equal(again.evidence(pictures()).labels, own.evidence(pictures()).labels)  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(

@@ -36,11 +36,11 @@ from majorcert.nets.ensemble_file import member_folders, member_names, resolved,
 from majorcert.nets.images import Images
 from majorcert.nets.masking import MaskingDefender
 from majorcert.nets.member import Member, checked_names
-from majorcert.nets.models import ModelConfig
+from majorcert.nets.models import ModelConfig, foreign
 from majorcert.nets.recording import Recording
 from majorcert.nets.rules import VOTES
 from majorcert.nets.shards import CHUNK_IMAGES
-from majorcert.nets.views import View
+from majorcert.nets.views import View, in_channels
 from majorcert.nets.vote import of_votes
 from majorcert.nets.voter import Network, Precision, Voter, checked
 
@@ -65,6 +65,7 @@ class Defender(Member):
         rule: what makes a label of the scores of all views: "votes" (their plurality), "clipped" (the largest sum; a
             network's logits are taken one by one, by a sigmoid), or "masked:5x5" (PatchGuard's, against such patches).
         config: what the model was built from, if it is one of this package; with it the defender can be saved.
+        factory: the function that makes such a module, if it is your own: "package.module:function"; the same.
         training: what is recorded with it of how it was trained.
         device: "cpu", "cuda", "cuda:1", or "auto" for CUDA where there is any.
         precision: "float32", "bfloat16" or "float16"; by default bfloat16 on CUDA and float32 elsewhere.
@@ -90,6 +91,7 @@ class Defender(Member):
         class_names: Sequence[str] | None = None,
         rule: str = VOTES,
         config: ModelConfig | None = None,
+        factory: str | None = None,
         training: Mapping[str, Any] | None = None,
         device: torch.device | str = "cpu",
         precision: Precision | None = None,
@@ -102,6 +104,8 @@ class Defender(Member):
         about: dict[str, Any] = {"image_size": size, "channels": channels, "config": config, "device": device}
         voter = Voter.of(model, cut, view, threshold, **about, **how)
         names, blueprint = checked_names(class_names, voter.n_classes), None
+        if factory is not None:
+            config = foreign(factory, in_channels(view, channels), len(names))
         if config is not None:
             origin = dict(training or {})
             blueprint = Blueprint(cut, view, threshold, size, channels, names, config, rule=rule, training=origin)

@@ -19,7 +19,7 @@ from majorcert.nets.images import Images, sha256
 from majorcert.nets.masked import MaskCutter
 from majorcert.nets.masker import Masker
 from majorcert.nets.member import Member, checked_names
-from majorcert.nets.models import ModelConfig
+from majorcert.nets.models import ModelConfig, foreign
 from majorcert.nets.pairs_vote import of_pairs
 from majorcert.nets.recording import Recording
 from majorcert.nets.shards import fitting_chunk
@@ -49,6 +49,7 @@ class MaskingDefender(Member):
         channels: int = 3,
         class_names: Sequence[str] | None = None,
         config: ModelConfig | None = None,
+        factory: str | None = None,
         training: Mapping[str, Any] | None = None,
         device: torch.device | str = "cpu",
         **how: Any,
@@ -57,6 +58,8 @@ class MaskingDefender(Member):
         masks, size = Masks.parse(masks) if isinstance(masks, str) else masks, checked_size(image_size)
         masker = Masker.of(model, masks, image_size=size, channels=channels, config=config, device=device, **how)
         names, blueprint = checked_names(class_names, masker.scorer.n_classes), None
+        if factory is not None:
+            config = foreign(factory, channels, len(names))
         if config is not None:
             blueprint = Blueprint(masks, "masked", None, size, channels, names, config, training=dict(training or {}))
         filled(self, model=model, masker=masker, class_names=names, blueprint=blueprint, how=how)

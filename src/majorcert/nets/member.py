@@ -174,7 +174,8 @@ class Member(ABC):
         """
         if self.blueprint is None or not isinstance(self.model, nn.Module):
             raise ModelError(
-                "a defender is saved with the ModelConfig that its network was built from: pass config=..."
+                "a defender is saved with the ModelConfig that its network was built from, config=..., or with the "
+                "function of your own that makes such a module, factory='package.module:function'"
             )
         weights = self.model.state_dict()
         if half:

@@ -22,7 +22,7 @@ from majorcert.files.untrusted import reason, typed
 from majorcert.nets.efficientnet import LITE, efficientnet
 from majorcert.nets.ibp import IntervalNet
 from majorcert.nets.local import LOCAL, local
-from majorcert.nets.own import FACTORY, NORMAL, Normal, colours_of, made
+from majorcert.nets.own import FACTORY, NORMAL, Normal, colours_of, made, place_of
 from majorcert.nets.resnet import Stride, resnet
 from majorcert.nets.views import VIEWS, View
 from majorcert.nets.vit import VisionTransformer
@@ -169,6 +169,11 @@ def factories_in(config: ModelConfig) -> set[str]:
     """The names of networks in a configuration that are not of this package, of whose parts nothing is known."""
     own = {config.name} if config.name.startswith(FACTORY) else set()
     return own.union(*(factories_in(member) for member in config.members))
+
+
+def foreign(factory: str, in_channels: int, n_classes: int) -> ModelConfig:
+    """The configuration of a network that a function of the user's own makes, "package.module:function"."""
+    return ModelConfig(f"{FACTORY}{place_of(factory)}", in_channels, n_classes)
 
 
 def n_weights(config: ModelConfig) -> int:

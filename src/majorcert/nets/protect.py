@@ -15,8 +15,8 @@ from majorcert.nets.blueprint import Blueprint
 from majorcert.nets.defender import Ensemble
 from majorcert.nets.imagenet import pretrained
 from majorcert.nets.masking import MaskingDefender
-from majorcert.nets.models import ModelConfig
-from majorcert.nets.own import FACTORY, Normal, normal_name, place_of
+from majorcert.nets.models import ModelConfig, foreign
+from majorcert.nets.own import Normal, normal_name
 from majorcert.nets.shards import Clock
 
 PER_SIDE = 6
@@ -73,8 +73,7 @@ def protect(
     if factory is None:
         return guarded
     names = guarded.class_names
-    own = ModelConfig(f"{FACTORY}{place_of(factory)}", channels, len(names))
-    config = ModelConfig(name, channels, len(names), members=(own,))
+    config = ModelConfig(name, channels, len(names), members=(foreign(factory, channels, len(names)),))
     return filled(guarded, blueprint=Blueprint(cover, "masked", None, size, channels, names, config))
 
 

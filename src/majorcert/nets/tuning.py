@@ -9,7 +9,7 @@ from torch import nn
 from majorcert.defences.bounds import Sizes
 from majorcert.errors import ModelError
 from majorcert.nets.config import TrainConfig
-from majorcert.nets.models import ModelConfig
+from majorcert.nets.models import ModelConfig, foreign
 from majorcert.nets.own import FACTORY, Normal, made, normal_name, place_of
 
 GENTLE = {"epochs": 10, "lr": 0.01, "warmup": 1, "ema_decay": 0.99}
@@ -46,7 +46,7 @@ class Own:
         if isinstance(config.strategy, Sizes):
             raise ModelError("bounds are computed through networks of this package alone; use views or masks")
         kind = config.model.in_channels, config.model.n_classes
-        own = ModelConfig(f"{FACTORY}{self.factory}", *kind)
+        own = foreign(self.factory, *kind)
         if config.view != "masked":
             return replace(config, model=own), self.network
         colours = self.colours or ((0.0,) * channels, (1.0,) * channels)
