@@ -63,3 +63,19 @@ def test_every_number_is_that_of_the_evidence(who: str, cells: list[str], recipe
         found = mc.detect(said, mc.Patch(side))
         assert f"{mc.score(found, truth).certified:.2%} ({found.alert.mean():.2%})".replace("%", "") == detection
     assert clean == {f"{cells[0]}%"}
+
+
+def test_other_methods_are_those_of_the_results() -> None:
+    """Clean where it differs with the patch: at 2x2, then at 5x5."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    results = json.loads((STUDY / "results.json").read_text(encoding="utf-8"))["rows"]
+    for name, method, store in (
+        ("BagCert-style", "bagcert", "fields-32x5"),
+        ("PG-BN", "pg-bn", "fields-32x5"),
+        ("CBN", "cbn", "clipped-fields-32x5"),
+    ):
+        cells = next(line for line in text.splitlines() if line.startswith(f"| {name}:")).split(" | ")
+        some = [row for row in results if row["method"] == method and row["evidence"] == [f"local/{store}.zarr"]]
+        kept = {row["patch"]: row for row in some if row["promise"] == "recovery"}
+        assert cells[2:4] == [f"{kept[size]['certified']:.2f}" for size in ("2x2", "5x5")]
+        assert cells[1] == ", ".join(dict.fromkeys(f"{kept[size]['clean']:.2f}" for size in ("2x2", "5x5")))
