@@ -89,6 +89,9 @@ def test_a_frozen_part_stays_as_it_is(nets: Any, tmp_path: Path) -> None:
         ({"model": lambda views: views}, "torch module"),
         ({"strategies": ["bounds:2"]}, "views or masks"),
         ({"mean": (0.5,), "std": (0.5, 0.5)}, "one number for each channel"),
+        ({"mean": (0.5, 0.5)}, "one number for each channel"),
+        ({"strategies": ["columns:3"]}, "cannot take 5x10x3 views"),
+        ({"model": nn.Sequential(nn.Flatten(), nn.Linear(240, 3))}, "3 classes apart, and the images have 2"),
     ],
 )
 def test_what_cannot_be_trained_is_refused(nets: Any, tmp_path: Path, wrong: dict[str, Any], said: str) -> None:

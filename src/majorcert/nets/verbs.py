@@ -106,7 +106,7 @@ def train(
     configs = [adapted(config, data.channels, view, width, named_model, **changes) for config in configs]
     begun: list[nn.Module | None] = [None] * len(configs)
     if own is not None:
-        configs, begun = map(list, zip(*(own.begun(config, data.channels) for config in configs), strict=True))
+        configs, begun = map(list, zip(*(own.begun(config, data) for config in configs), strict=True))
     names = member_names([config.strategy for config in configs]) if len(configs) > 1 else ["."]
     if not resume:
         for folder in (out, *(out / name for name in names)):
