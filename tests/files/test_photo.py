@@ -48,7 +48,7 @@ def test_the_supports_are_those_of_the_filter(n_photo: int, n_network: int, name
     assert (np.diff(last) >= 0).all()
 
 
-@pytest.mark.parametrize(("n_photo", "n_network"), SIZES[1:])
+@pytest.mark.parametrize(("n_photo", "n_network"), [pair for pair in SIZES if pair[0] < 100])
 def test_a_side_on_the_photo_is_the_largest_that_is_covered(n_photo: int, n_network: int) -> None:
     """Against the definition: the most supports that any window of so many pixels meets."""
     name: Filter
@@ -109,7 +109,7 @@ def test_ten_thousand_patches_change_no_more_than_is_said(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("fit", FITS)
-@pytest.mark.parametrize(("photo", "network"), [((48, 64), (8, 8)), ((41, 30), (9, 7)), ((5, 9), (8, 8))])
+@pytest.mark.parametrize(("photo", "network"), [((36, 48), (8, 8)), ((29, 22), (9, 7)), ((5, 9), (8, 8))])
 def test_every_placement_changes_no_more_than_is_said(
     photo: tuple[int, int], network: tuple[int, int], fit: Fit, tmp_path: Path
 ) -> None:
