@@ -19,7 +19,7 @@ from majorcert.commands.options import (
     SplitSeed,
 )
 from majorcert.commands.terminal import bar, complain, remark, say_json, say_table
-from majorcert.files.photo import read_patches
+from majorcert.files.photo import is_of_photo, read_patches
 
 if TYPE_CHECKING:
     from majorcert.attacks.attack import Progress
@@ -87,6 +87,8 @@ def attack(
     images = load(data, data_dir=data_dir, seed=split_seed, skip_bad=skip_bad, **kind)
     tell_reading(images, remark)
     (size,) = read_patches([patch], defended.image_size, images.photos)
+    if is_of_photo(patch):
+        remark(f"{patch} is at most {size} of what the networks see; such patches are painted there")
     with bar("attacking") as shown:
         at = ""
 
