@@ -1,10 +1,11 @@
 """Bounds by their definition: the labels that were not excluded at each recorded placement (docs/soundness.md)."""
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from majorcert.audit.ensemble import Labels, Sets, Testimony
-from majorcert.audit.geometry import Placement, Size, painted, placements
+from majorcert.audit.geometry import Size, Touched, painted, placements
 from majorcert.errors import EvidenceError
 
 
@@ -14,10 +15,10 @@ class Excluded(Testimony):
 
     said: int
     """what the network says of the clean image"""
-    possible: Mapping[tuple[Size, Placement], Labels]
-    """of each patch size and placement"""
-    patch: Size
-    image_size: Size
+    possible: Sequence[Labels]
+    """the labels that are not excluded at each recorded placement, of all patch sizes in turn"""
+    around: Touched
+    """at each placement of the patch, the recorded ones that contain it"""
     n_classes: int
 
     @property
@@ -31,14 +32,21 @@ class Excluded(Testimony):
         """The labels that no recorded placement excludes which contains every pixel of the patch."""
         if paper:
             raise EvidenceError("the paper's reach is of votes, and bounds have none")
-        recorded = [(painted(*place), labels) for place, labels in self.possible.items()]
-        found = {}
-        for where in placements(self.patch, self.image_size):
-            pixels, here = painted(self.patch, where), frozenset(range(self.n_classes))
-            for around, labels in recorded:
-                here = here & labels if pixels <= around else here
-            found[where] = here
-        return found
+        every = frozenset(range(self.n_classes))
+        return {
+            where: every.intersection(*(self.possible[number] for number in numbers))
+            for where, numbers in self.around.items()
+        }
 
     def without(self, slack: int = 0) -> Sets:
         raise EvidenceError("bounds do not say what the network says without a part of the image")
+
+
+@lru_cache(maxsize=64)
+def recorded_around(sizes: tuple[Size, ...], image_size: Size, patch: Size) -> Touched:
+    """At each placement of the patch, the numbers of the recorded placements that contain all of its pixels."""
+    recorded = [painted(size, where) for size in sizes for where in placements(size, image_size)]
+    return {
+        where: frozenset(number for number, around in enumerate(recorded) if painted(patch, where) <= around)
+        for where in placements(patch, image_size)
+    }

@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any
 
-from majorcert.audit.bounds import Excluded
+from majorcert.audit.bounds import Excluded, recorded_around
 from majorcert.audit.clipped import Clipped
 from majorcert.audit.ensemble import Labels, Testimony
-from majorcert.audit.geometry import Size, covering_masks, placements, touched_sets
+from majorcert.audit.geometry import Size, covering_masks, touched_sets
 from majorcert.audit.pairs import Pairs
 from majorcert.audit.points import Points
 from majorcert.audit.votes import Member, Votes
@@ -123,14 +123,13 @@ def _pairs(evidence: Any, origin: Origin, row: int, patch: Size) -> Pairs:
 
 def _bounds(evidence: Any, origin: Origin, row: int, patch: Size) -> Excluded:
     sides = [size.partition("x") for size in str(evidence.provenance["strategy"]).partition(":")[2].split(",")]
-    sizes = [(int(height), int(width or height)) for height, _, width in sides]
-    places = [(size, where) for size in sizes for where in placements(size, evidence.image_size)]
-    recorded = evidence.words[row].tolist()
-    possible = {
-        place: frozenset(label for label in range(evidence.n_classes) if words[label // 15] & 1 << label % 15)
-        for place, words in zip(places, recorded, strict=True)
-    }
-    return Excluded(int(evidence.label[row]), possible, patch, evidence.image_size, evidence.n_classes)
+    sizes = tuple((int(height), int(width or height)) for height, _, width in sides)
+    possible = [
+        frozenset(label for label in range(evidence.n_classes) if words[label // 15] & 1 << label % 15)
+        for words in evidence.words[row].tolist()
+    ]
+    around = recorded_around(sizes, evidence.image_size, patch)
+    return Excluded(int(evidence.label[row]), possible, around, evidence.n_classes)
 
 
 TESTIMONIES: Mapping[str, Callable[[Any, Origin, int, Size], Testimony]] = {
