@@ -37,6 +37,16 @@ def test_reach_is_what_no_placement_around_the_patch_excludes(patch: tuple[int, 
             assert labels_at(reach, image, top, left) == labels
 
 
+@pytest.mark.parametrize(
+    ("patch", "share"), [((1, 1), 0.1), ((2, 2), 0.1), ((3, 4), 0.01), ((1, 4), 0.01), ((4, 4), 0)]
+)
+def test_certified_alone_is_what_the_reach_says(patch: tuple[int, int], share: float) -> None:
+    bounds = some_bounds(2, "3x4", n_images=200, share=share)
+    certified = bounds.certified_alone(mc.Patch(*patch))
+    assert certified.tolist() == bounds.reach(mc.Patch(*patch)).only(bounds.label).all(axis=(1, 2)).tolist()
+    assert 0 < certified.sum() < 200 or (patch == (4, 4) and not certified.any())
+
+
 def test_a_patch_larger_than_all_recorded_ones_may_do_anything() -> None:
     bounds = some_bounds(2, share=0.0)
     assert mc.certify([bounds], 2).certified.all()

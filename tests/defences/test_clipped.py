@@ -38,7 +38,7 @@ def test_reach_is_what_touched_ablations_can_make_it_say(spec: str, one: int, pa
     """Every label, and every sum of points that the touched ablations can give to it, beside every other's."""
     evidence, seen = clipped(spec, one), Counter[str]()
     reach, without = evidence.reach(mc.Patch(*patch)), evidence.without(mc.Patch(*patch))
-    certified = evidence.certified_alone(mc.Patch(*patch))
+    certified, stays = evidence.certified_alone(mc.Patch(*patch)), evidence.stays_alone(mc.Patch(*patch), 1)
     for image, points in enumerate(evidence.scores.points.tolist()):
         alone = []
         for place, hit in touched_sets(spec, SIZE, patch).items():
@@ -49,11 +49,14 @@ def test_reach_is_what_touched_ablations_can_make_it_say(spec: str, one: int, pa
             said = {oracle.plurality(tuple(np.add(kept, more))) for more in given}
             assert labels_in(reach, image, place) == said
             assert labels_in(without, image, place) == {oracle.plurality(kept)}
+            if stays[image]:
+                helped = (np.add(kept, np.eye(N_CLASSES, dtype=int)[label]) for label in range(N_CLASSES))
+                assert {oracle.plurality(tuple(each)) for each in helped} == {int(evidence.label[image])}
             alone.append(said == {int(evidence.label[image])})
         assert certified[image] == all(alone)
         seen[f"{all(alone)}"] += 1
         seen["several rivals"] += len(labels_in(reach, image, (0, 0))) == N_CLASSES
-    assert min(seen["True"], seen["False"]) >= 3, seen
+    assert min(seen["True"], seen["False"], stays.sum(), (~stays).sum()) >= 3, seen
 
 
 @pytest.mark.parametrize("spec", ["fields:1x2", "columns:1", "fields:2x1/2"])

@@ -22,6 +22,8 @@ from majorcert.errors.frozen import filled, taken
 
 WORD = 15
 """Labels in one whole number: a bit for each, in 16 bits with a sign."""
+EVERY = 2**WORD - 1
+"""All of them."""
 
 
 @dataclass(frozen=True, init=False)
@@ -98,7 +100,7 @@ class Bounds(Evidence):
             )
         if words.min(initial=0) < 0 or (words[..., -1] >> (n_classes - 1) % WORD + 1).any():
             raise BallotsError(f"labels are 0 to {n_classes - 1}, and bounds name others")
-        if said.size and not (said.min() >= 0 and said.max() < n_classes and _has(words, said[:, None]).all()):
+        if said.size and not (said.min() >= 0 and said.max() < n_classes and _in_all(words, said)):
             raise BallotsError("the label of a clean image is 0 or more, and no bound of a placement excludes it")
         described: dict[str, Any] = {"kind": "bounds", "strategy": str(sizes), "image_size": list(size)}
         record = checked_record(said.shape, images, provenance, None, **described, n_classes=n_classes)
@@ -118,17 +120,30 @@ class Bounds(Evidence):
         A patch that lies inside a larger one can show no more than that one, so what is excluded for any recorded
         placement that contains it is excluded for it.
         """
-        words = np.full((len(self), *patch.n_placements(self.image_size), self.words.shape[2]), 2**WORD - 1, np.int16)
-        for larger, part in self.sizes.parts(self.image_size):
-            grid = self.words[:, part].reshape(len(self), *larger.n_placements(self.image_size), -1)
-            for rows in _around(patch.height, larger.height, self.image_size[0]):
-                for columns in _around(patch.width, larger.width, self.image_size[1]):
-                    words &= grid[:, rows[:, None], columns]
+        words = self._possible(patch)
         any_where = np.bitwise_or.reduce(words.reshape(len(self), -1, words.shape[3]), axis=1)
         listed = list_labels(unpack(any_where, self.n_classes))
         members = _has(words, listed)
         rows, columns = (np.arange(n) for n in words.shape[1:3])
         return Reach(listed, members, np.zeros(words.shape[:3], np.int64), rows, columns)
+
+    def certified_alone(self, patch: Patch) -> Bools:
+        """(images,) is every other label excluded, at every placement?"""
+        only = _bits(self.label, self.words.shape[2])
+        return np.asarray((self._possible(patch) == only[:, None, None]).all(axis=(1, 2, 3)))
+
+    def _possible(self, patch: Patch) -> npt.NDArray[np.int16]:
+        """(images, placement rows, placement columns, words) what no recorded placement around the patch excludes."""
+        height, width = patch.n_placements(self.image_size)
+        words = np.full((len(self), height, width, self.words.shape[2]), EVERY, np.int16)
+        for larger, part in self.sizes.parts(self.image_size):
+            grid = self.words[:, part].reshape(len(self), *larger.n_placements(self.image_size), -1)
+            tall = np.full((len(self), height, *grid.shape[2:]), EVERY, np.int16)
+            for rows in _around(patch.height, larger.height, self.image_size[0]):
+                tall &= grid.take(rows, axis=1)
+            for columns in _around(patch.width, larger.width, self.image_size[1]):
+                words &= tall.take(columns, axis=2)
+        return words
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write a Zarr store; an earlier store at that path is replaced, whole or not at all."""
@@ -155,8 +170,19 @@ def _has(words: npt.NDArray[np.int16], labels: Ints) -> Bools:
     """(images, slots, ...): is each label of an image, (images, slots), in its (images, ..., words)? None never is."""
     at = np.arange(len(words))[:, None]
     word = np.moveaxis(words, -1, 1)[at, labels // WORD]
-    wide = labels.reshape(*labels.shape, *[1] * (words.ndim - 2))
-    return (word >> wide % WORD & 1).astype(bool) & (wide >= 0)
+    bits = np.where(labels >= 0, 1 << labels % WORD, 0).astype(np.int16)
+    return np.asarray(word & bits.reshape(*labels.shape, *[1] * (words.ndim - 2)) != 0)
+
+
+def _in_all(words: npt.NDArray[np.int16], label: Ints) -> bool:
+    """Is the label of each image in every set of its (images, placements, words)?"""
+    bits = _bits(label, words.shape[2])[:, None]
+    return bool((words & bits == bits).all())
+
+
+def _bits(label: Ints, n_words: int) -> npt.NDArray[np.int16]:
+    """(images, words) the set of each image's label alone."""
+    return pack(label[:, None] == np.arange(n_words * WORD))
 
 
 def _around(inner: int, outer: int, n_pixels: int) -> Iterator[Ints]:

@@ -87,10 +87,16 @@ class ClippedScores(Evidence):
 
     def certified_alone(self, patch: Patch) -> Bools:
         """(images,) by the reach at every placement, looked at only where the lead alone does not settle it."""
-        touched = self.scores.strategy.touched(patch, self.image_size)
-        handicap = 2 * self.scores.one * int(touched.n_touched().max())
-        certified = contenders(self.points, self.label, handicap).sum(axis=1) == 1
+        certified = contenders(self.points, self.label, 2 * self._most(patch)).sum(axis=1) == 1
         doubtful = np.flatnonzero(~certified)
         some = self[doubtful]
         certified[doubtful] = some.reach(patch).only(some.label).all(axis=(1, 2))
         return certified
+
+    def stays_alone(self, patch: Patch, slack: int = 0) -> Bools:
+        """(images,) does it lead by the slack, and more than any placement could take from it?"""
+        return np.asarray(contenders(self.points, self.label, slack + self._most(patch)).sum(axis=1) == 1)
+
+    def _most(self, patch: Patch) -> int:
+        """Points that a placement can take from a label, or give to one."""
+        return self.scores.one * int(self.scores.strategy.touched(patch, self.image_size).n_touched().max())

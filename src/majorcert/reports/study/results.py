@@ -201,7 +201,9 @@ def _largest_sides(
         certified = np.any([verdict.certified for verdict in known if verdict.patch.height >= side], axis=0) & standing
         if side not in [verdict.patch.height for verdict in known]:
             images = np.flatnonzero(standing & ~certified)
-            certified[images] = majorcert([defender[images] for defender in defenders], Patch(side)).certified
+            some = [defender[images] for defender in defenders]
+            *_, verdict = alone(some[0], Patch(side)) if len(some) == 1 else [majorcert(some, Patch(side))]
+            certified[images] = verdict.certified
         standing = certified
         sides[standing] = side
     return np.bincount(sides, minlength=limit + 1)
