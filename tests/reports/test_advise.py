@@ -44,6 +44,13 @@ def test_each_way_is_counted_as_the_public_functions_count(truth: np.ndarray) ->
         assert (found[who, "recovery"].knows, found[who, "detection"].knows) == (False, True)
 
 
+def test_bounds_say_the_same_whatever_the_patch(truth: np.ndarray) -> None:
+    possible = np.eye(3, dtype=bool)[truth][:, None].repeat(25, axis=1)
+    bounds = mc.Bounds(truth, possible, sizes="bounds:2", image_size=SIZE, n_classes=3)
+    (found,) = choices([bounds], mc.Patch(2), truth)
+    assert (found.promise, found.certified, found.views, found.knows) == ("recovery", 1.0, 1, False)
+
+
 def test_masks_must_know_the_patch_and_look_at_each_mask(truth: np.ndarray) -> None:
     masks = mc.Masks(2, stride=2)
     n = masks.n_masks(SIZE)

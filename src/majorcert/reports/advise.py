@@ -59,7 +59,7 @@ def choices(defenders: Sequence[Evidence], patch: Patch, truth: npt.ArrayLike) -
     for who, some, together in _ways(defenders):
         rooms = [room_of(each) for each in some]
         views = sum(room.views(each) for room, each in zip(rooms, some, strict=True))
-        bounded = any(room.bound(each) is not None for room, each in zip(rooms, some, strict=True))
+        bounded = any(room.presumes and room.bound(each) is not None for room, each in zip(rooms, some, strict=True))
         found.append(_choice(who, majorcert(together, patch), truth, views, bounded))
         if all(room.detects for room in rooms):
             found.append(_choice(who, detect(together, patch), truth, views, True))

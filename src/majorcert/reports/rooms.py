@@ -77,6 +77,8 @@ class Room:
     """what it is given of some images, named after their block"""
     views: Callable[[Any], int] = lambda evidence: 1
     """that the network looks at for the label of an image; of masks, where all agree"""
+    presumes: bool = True
+    """what it says depends on its bound, if it has one, which must be known when predicting"""
 
 
 def room_of(evidence: Evidence) -> Room:
@@ -220,6 +222,7 @@ ROOMS: Mapping[type[Evidence], Room] = {
         title=lambda bounds: str(bounds.sizes),
         alone={"ibp": None},
         bound=lambda bounds: max(bounds.sizes.patches, key=lambda patch: min(patch.height, patch.width)),
+        presumes=False,
     ),
     ClippedScores: replace(
         REACH,
