@@ -27,6 +27,7 @@ def study() -> Any:
     return module
 
 
+@pytest.mark.slow
 def test_from_a_folder_to_the_table_and_on_where_it_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -126,6 +126,7 @@ def test_a_bar_understands_every_way_to_tell_progress(
     assert ["50.0%" in shown[0], "100.0%" in shown[1], len(shown)] == [True, True, 2]
 
 
+@pytest.mark.slow
 def test_the_example_shows_what_it_shows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every cell runs, and what it prints and names is what the file holds."""
     monkeypatch.chdir(ROOT)
