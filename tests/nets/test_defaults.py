@@ -117,7 +117,8 @@ def test_being_watched_changes_nothing(tmp_path: Path) -> None:
     config, images = quick(threshold=None), images.subset(torch.arange(300))
     validation = validation.subset(torch.arange(60))
     training.train(config, images, tmp_path / "alone", validation=validation)
-    training.train(config, images, tmp_path / "watched", validation=validation, after_epoch=seen.append)
+    watching = {"before": lambda: seconds_of(config, images, CPU), "after_epoch": seen.append}
+    training.train(config, images, tmp_path / "watched", validation=validation, **watching)  # type: ignore[arg-type]
     weights = [(tmp_path / name / "weights.safetensors").read_bytes() for name in ("alone", "watched")]
     assert weights[0] == weights[1]
     assert [epoch.epoch for epoch in seen] == [1, 2, 3]
