@@ -46,7 +46,7 @@ def compute(study: CaseStudy, *, workers: int = 1) -> Results:
     Args:
         workers: processes to share the work; with more than one, a script that calls this needs a `__main__` guard.
     """
-    jobs = [job for recipe in study.recipes for job in _jobs(study, recipe)]
+    jobs = list(_jobs(study))
     if workers == 1:
         parts = [_run(job) for job in jobs]
     else:
@@ -103,11 +103,16 @@ def _run(job: Job) -> Results:
     return work(study, recipe, stores)
 
 
-def _jobs(study: CaseStudy, recipe: Recipe) -> Iterator[Job]:
-    if not recipe.alternatives:
-        yield _ensemble, study, recipe, recipe.defenders
-    for store in recipe.defenders:
-        yield _defender, study, recipe, (store,)
+def _jobs(study: CaseStudy) -> Iterator[Job]:
+    """Each ensemble, and each defender alone: in the first recipe that has it, where several share one."""
+    told = set()
+    for recipe in study.recipes:
+        if not recipe.alternatives:
+            yield _ensemble, study, recipe, recipe.defenders
+        for store in recipe.defenders:
+            if store not in told:
+                yield _defender, study, recipe, (store,)
+            told.add(store)
 
 
 def _defender(study: CaseStudy, recipe: Recipe, stores: tuple[str]) -> Results:
