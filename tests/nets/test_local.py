@@ -171,11 +171,11 @@ def attacked(images: Tensor, patch: tuple[int, int]) -> tuple[Tensor, Tensor, li
     return torch.stack(painted), torch.tensor(which), where
 
 
-@pytest.mark.parametrize("rule", ["votes", "clipped", "masked:1x1"])
+@pytest.mark.parametrize("rule", ["votes", "clipped", pytest.param("masked:1x1", marks=pytest.mark.slow)])
 def test_no_certified_label_flips_whatever_is_painted(rule: str) -> None:
     """Real pixels: every placement and every content of a pixel, of four greys."""
     size, seen = (7, 7), Counter[str]()
-    images = black_and_white(4, size)
+    images = black_and_white(3, size)
     painted, which, _ = attacked(images, (1, 1))
     for seed, balance in ((0, 0.0), (1, 0.9)):
         found = defender("fields:3", rule, seed, balance, size)
@@ -205,25 +205,23 @@ def test_the_enumeration_finds_a_field_that_is_too_small(monkeypatch: pytest.Mon
     assert moved == {"fields:3": False, "fields:2x3": True}
 
 
-def test_a_map_is_saved_loaded_voted_and_continued(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "rule", ["clipped", *(pytest.param(each, marks=pytest.mark.slow) for each in ("votes", "masked:1x1/0.2"))]
+)
+def test_a_map_is_saved_loaded_voted_and_continued(rule: str, tmp_path: Path) -> None:
     images = black_and_white(9, SIZE)
     dataset = Dataset(images, torch.arange(9) % 3, tuple("abc"), "tiny", "test")
-    for rule in ("votes", "clipped", "masked:1x1/0.2"):
-        found, folder = (
-            defender("fields:7/2", rule, class_names=tuple("abc")),
-            tmp_path / rule.replace(":", "-").replace("/", "-"),
-        )
-        found.save(folder)
-        loaded = mc.Defender.load(folder)
-        assert (loaded.rule, str(loaded.strategy), loaded.view) == (rule, "fields:7/2", "whole")
-        loaded.vote(dataset, folder / "store", chunk=4)
-        evidence, direct = mc.load_evidence(folder / "store"), found.evidence(images)
-        assert type(evidence) is type(direct)
-        assert evidence.label.tolist() == direct.label.tolist() == loaded.to("cpu").predict(images).tolist()
-        patch = mc.Patch(1)
-        assert mc.certify([evidence], patch).safe.tolist() == mc.certify([direct], patch).safe.tolist()
-        loaded.vote(dataset, folder / "store", chunk=4)
-        assert evidence.provenance["weights_sha256"] == found.weights_sha256
+    found, folder, patch = defender("fields:7/2", rule, class_names=tuple("abc")), tmp_path / "run", mc.Patch(1)
+    found.save(folder)
+    loaded = mc.Defender.load(folder)
+    assert (loaded.rule, str(loaded.strategy), loaded.view) == (rule, "fields:7/2", "whole")
+    loaded.vote(dataset, folder / "store", chunk=4)
+    evidence, direct = mc.load_evidence(folder / "store"), found.evidence(images)
+    assert type(evidence) is type(direct)
+    assert evidence.label.tolist() == direct.label.tolist() == loaded.to("cpu").predict(images).tolist()
+    assert mc.certify([evidence], patch).safe.tolist() == mc.certify([direct], patch).safe.tolist()
+    loaded.vote(dataset, folder / "store", chunk=4)
+    assert evidence.provenance["weights_sha256"] == found.weights_sha256
 
 
 def test_what_does_not_vote_has_no_ballots() -> None:

@@ -18,14 +18,12 @@ def image_scores(maps: Tensor, rule: str) -> Tensor:
 def map_losses(maps: Tensor, labels: Tensor, rule: str, margin: float, smoothing: float) -> Tensor:
     """(N,) the loss of each image, by the rule that makes a label of its map.
 
-    "votes": the mean cross-entropy of the cells, and `margin` times what the truth lacks of a firm lead. "clipped": the
-    cross-entropy of the mean of the clipped scores. Any other: that of the mean of the probabilities.
+    "clipped": the cross-entropy of the mean of the clipped scores. Any other: the mean cross-entropy of the cells, and
+    `margin` times what the truth lacks of a firm lead.
     """
     scores = image_scores(maps, rule)
     if rule == "clipped":
         return F.cross_entropy(SHARPNESS * scores, labels, reduction="none", label_smoothing=smoothing)
-    if rule != "votes":
-        return F.nll_loss(scores.clamp(min=1e-8).log(), labels, reduction="none")
     truth = labels[:, None, None].expand(-1, *maps.shape[2:])
     losses = F.cross_entropy(maps, truth, reduction="none", label_smoothing=smoothing).mean(dim=(1, 2))
     own = scores.gather(1, labels[:, None])[:, 0]

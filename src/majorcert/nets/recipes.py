@@ -196,7 +196,7 @@ def cbn(cut: Strategy, channels: int = 3, n_classes: int = 10) -> TrainConfig:
 
 def pg_bn(cut: Strategy, channels: int = 3, n_classes: int = 10) -> TrainConfig:
     """As PatchGuard on BagNet: of each label the loudest window of the map is masked, against patches up to 5x5."""
-    return replace(cbn(cut, channels, n_classes), rule="masked:5x5")
+    return replace(bagcert(cut, channels, n_classes), rule="masked:5x5", threshold=None)
 
 
 def _local(cut: Strategy, n_in: int, n_classes: int) -> ModelConfig:
