@@ -114,7 +114,8 @@ def test_being_watched_changes_nothing(tmp_path: Path) -> None:
     images, validation = load_to_train("digits", "train")
     seen: list[Epoch] = []
     assert validation is not None
-    config, images = quick(threshold=None), images.subset(torch.arange(300))
+    dropping = replace(quick().model, name="resnet", width=4, dropout=0.3)  # which draws random numbers of its own
+    config, images = quick(threshold=None, model=dropping), images.subset(torch.arange(300))
     validation = validation.subset(torch.arange(60))
     training.train(config, images, tmp_path / "alone", validation=validation)
     watching = {"before": lambda: seconds_of(config, images, CPU), "after_epoch": seen.append}
