@@ -15,6 +15,7 @@ from torch import Tensor, nn
 import majorcert as mc
 from majorcert.errors import ModelError
 from majorcert.nets import imagenet
+from majorcert.nets.averaging import averaged
 from majorcert.nets.efficientnet import SIDES, Same, efficientnet
 from majorcert.nets.folded import folded
 from majorcert.nets.masked import COLOURS
@@ -136,6 +137,19 @@ def test_any_defender_is_kept_with_its_factory(factory: str, tmp_path: Path, mas
     own.save(tmp_path / "own")
     again = mc.Ensemble.load(tmp_path / "own", allow=about["factory"]).defenders[0]
     assert np.array_equal(again.evidence(pictures()).labels, own.evidence(pictures()).labels)  # type: ignore[attr-defined]
+
+
+def test_networks_of_your_own_are_averaged_where_that_is_allowed(factory: str, tmp_path: Path) -> None:
+    other = classifier()
+    nn.init.normal_(other[1].weight, generator=torch.Generator().manual_seed(5))  # type: ignore[index, union-attr, arg-type]
+    for name, network in (("one", classifier()), ("two", other)):
+        protected(network, factory=factory).save(tmp_path / name)
+    runs = [tmp_path / "one", tmp_path / "two"]
+    with pytest.raises(ModelError, match="--allow-factory"):
+        averaged(runs, tmp_path / "refused")
+    averaged(runs, tmp_path / "both", mirrored=True, sure=0.9, allow=factory)
+    both = mc.Ensemble.load(tmp_path / "both", allow=factory)
+    assert both.predict(pictures()).shape == (4,)
 
 
 @pytest.mark.parametrize(

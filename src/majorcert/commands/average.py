@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from majorcert.commands.options import Json
+from majorcert.commands.options import Allow, Json
 from majorcert.commands.terminal import remark, say_json
 
 
@@ -24,6 +24,7 @@ def average(
     masks: Annotated[
         str | None, typer.Option(help="Of masks: look through these instead, as in masks:2/4; also for one run.")
     ] = None,
+    allow: Allow = None,
     json: Json = False,
 ) -> None:
     """Average the probabilities of several trained networks, so that each ablation casts one, better ballot.
@@ -34,7 +35,7 @@ def average(
     """
     from majorcert.nets.averaging import averaged
 
-    blueprints = averaged(runs, out, mirrored=mirror, threshold=threshold, sure=sure, masks=masks)
+    blueprints = averaged(runs, out, mirrored=mirror, threshold=threshold, sure=sure, masks=masks, allow=allow or ())
     what = f"the average of {len(runs)} networks" if len(runs) > 1 else "the network"
     also = ", every view also seen in a mirror" if mirror else ""
     for blueprint in blueprints:

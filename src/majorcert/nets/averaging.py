@@ -10,6 +10,7 @@ from majorcert.nets.blueprint import Blueprint
 from majorcert.nets.ensemble_file import member_folders, resolved, write_members
 from majorcert.nets.folders import ENSEMBLE, check_free
 from majorcert.nets.models import Average, Cascade, Mirror, average, cascade, mirror, mirrors_in
+from majorcert.nets.own import as_listed
 
 ALIKE = ("strategy", "view", "rule", "image_size", "channels", "class_names")
 """What the blueprints of networks that are averaged agree in."""
@@ -23,6 +24,7 @@ def averaged(
     threshold: float | None = None,
     sure: float | None = None,
     masks: str | None = None,
+    allow: str | Sequence[str] = (),
 ) -> list[Blueprint]:
     """Write the defender that averages these runs, or the ensemble that averages these ensembles member by member.
 
@@ -31,6 +33,7 @@ def averaged(
         threshold: of the new defenders; by default as in the first run.
         sure: under masks, the first network alone decides where its top probability is at least that.
         masks: look through these instead of those that the first run is for, as in "masks:2/4".
+        allow: functions of your own that may be called to make networks, as for `mc.Ensemble.load`.
     """
     if not runs or (len(runs) == 1 and not mirrored and masks is None):
         raise ModelError(f"an average is made of two runs or more, or of one that is mirrored; got {len(runs)}")
@@ -51,7 +54,7 @@ def averaged(
     for folder in (out, *places):
         check_free(folder)
     written = [
-        _merge(group, kinds, place, mirrored, threshold, sure)
+        _merge(group, kinds, place, mirrored, threshold, sure, as_listed(allow))
         for group, kinds, place in zip(groups, blueprints, places, strict=True)
     ]
     if places != [out]:
@@ -79,8 +82,9 @@ def _merge(
     mirrored: bool,
     threshold: float | None,
     sure: float | None,
+    allowed: Sequence[str],
 ) -> Blueprint:
-    networks = [blueprint.network(run) for run, blueprint in zip(runs, blueprints, strict=True)]
+    networks = [blueprint.network(run, allowed) for run, blueprint in zip(runs, blueprints, strict=True)]
     network, first, config = networks[0], blueprints[0], blueprints[0].model
     if len(runs) > 1:
         network, config = Average(networks), average(tuple(blueprint.model for blueprint in blueprints))
