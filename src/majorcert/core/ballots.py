@@ -105,7 +105,7 @@ class Ballots(Evidence):
 
     def _elected(self, patch: Patch, bound: Bound, slack: int | None = None) -> Reach:
         touched = self.strategy.touched(patch, self.image_size)
-        candidates = Candidates.of(self._contenders(patch, slack), self.label)
+        candidates = Candidates.of(self.solid_votes() * self._contenders(patch, slack), self.label)
         gain = rewritable(self.fragile, touched) + (touched.n_touched() if slack is None else slack)
         kept = kept_votes(self.solid(), candidates.listed, touched)
         return candidates.elected(kept, gain, touched.rows, touched.columns, bound)

@@ -68,7 +68,7 @@ class Candidates:
     n_classes: int
 
     @classmethod
-    def of(cls, points: Ints | Bools, clean: Ints) -> "Candidates":  # of contenders, or of all that have points
+    def of(cls, points: Ints, clean: Ints) -> "Candidates":  # points of contenders alone, or of all
         present = points > 0
         present[np.arange(len(clean)), clean] = True
         return cls(clean, list_labels(present), smallest_unlisted(present), points.shape[1])

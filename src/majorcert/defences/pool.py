@@ -105,7 +105,7 @@ class Pool(Evidence):
         return self._elected(patch, slack)
 
     def _elected(self, patch: Patch, slack: int | None = None) -> Reach:
-        candidates = Candidates.of(self._contenders(patch, slack), self.label)
+        candidates = Candidates.of(self.solid_points() * self._contenders(patch, slack), self.label)
         count = self.counted(patch, candidates.listed)
         gain = count.free + (count.touched if slack is None else slack)
         return candidates.elected(count.kept, gain, count.rows, count.columns)

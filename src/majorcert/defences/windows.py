@@ -28,7 +28,7 @@ def left_standing(points: Points, windows: Touched, share: Fraction) -> tuple[In
     Of a label that has less than another one keeps without any window, all are taken for the loudest: it cannot win.
     """
     total = points.sum(axis=1, dtype=np.int64)
-    image, label = np.nonzero(contenders(total, plurality(total), _most_inside(points, windows)))
+    image, label = np.nonzero(contenders(total, plurality(total), _most_inside(points, windows)) & (total > 0))
     loudest = total.copy()
     loudest[image, label] = windows.sums(points[image, :, label]).max(axis=(1, 2))
     masked = loudest * share.denominator > total * share.numerator
