@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 import majorcert as mc
 from majorcert.commands.figures import figures
 from majorcert.commands.table import table
-from majorcert.reports.study.figures import by_size, draw, scatter, unsafe
+from majorcert.reports.study.figures import by_size, draw, peers, scatter, unsafe
 from majorcert.reports.study.plot import Plot
 from majorcert.reports.study.results import write
 from majorcert.reports.study.svg import Drawing, number
@@ -64,6 +64,28 @@ def test_the_scatter_shows_each_technique_and_the_paper() -> None:
     assert words.count("C19/5") == 8
     for word in ("DRS", "PG-DRS", "MajorCert", "outlines: the paper (best strategy)", "5x5 patch", "2x2 patch"):
         assert word in words
+
+
+def test_other_systems_have_a_figure_of_their_own(tmp_path: Path) -> None:
+    """Of each technique the row that certifies most; the other figures stay as they are without these recipes."""
+    base, made_up = results(), {"promise": "recovery", "clean": 60.0, "n": 1000, "defenders": ["bounds:5"]}
+    more = [
+        {**made_up, "recipe": "theirs", "method": method, "patch": patch, "certified": certified}
+        for method, certified in (("ibp", 20.0), ("ibp", 33.0), ("ibp", 31.0), ("pg-drs", 99.0))
+        for patch in ("2x2", "5x5")
+    ]
+    both = {**base, "rows": [*more, *base["rows"]]}
+    both["by_side"] = [{"recipe": "theirs", "certified": [9.0]}, *base["by_side"]]
+    assert [figure(both) for figure in (scatter, by_size, unsafe)] == [
+        figure(base) for figure in (scatter, by_size, unsafe)
+    ]
+    assert [path.name for path in draw(both, tmp_path)] == [*NAMES, "peers.svg"]
+    words = texts(peers(both))
+    assert [words.count(word) for word in ("IBP", "MajorCert", "PG-DRS", "CBN")] == [4, 2, 2, 2]
+    drawn = peers({**both, "rows": [row for row in both["rows"] if row["certified"] not in (20.0, 31.0)]})
+    assert drawn == peers(both)
+    assert drawn != peers({**both, "rows": [row for row in both["rows"] if row["certified"] != 33.0]})
+    assert "IBP" in texts(scatter({**both, "rows": more}))
 
 
 def test_the_curve_goes_through_its_values() -> None:

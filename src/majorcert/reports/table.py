@@ -13,7 +13,7 @@ from majorcert.reports.study.results import Results, part_of_split
 
 ABOUT = """Accuracy in percent. Recovery: clean, and certified that no patch changes the label.
 Detection: correct without an alert, certified that no patch changes the label without one, and alerts on clean images;
-whoever predicts must give a bound on the patch size, as for pg-drs, which masks windows of that size."""
+whoever predicts must give a bound on the patch size, as for pg-drs and pg-bn, which mask windows of that size."""
 ABOUT_MASKING = """MASKING: here a bound on the patch size is known at prediction time, for recovery too.
 masks:5/3 speak of patches up to 5x5, with a mask every 3 pixels; of a larger patch they promise nothing."""
 LONGEST = 2000
@@ -106,7 +106,9 @@ def _recovered(results: Results, recipe: str, patches: Sequence[str]) -> Iterabl
     masked = [item for item in results["masked"] if item["recipe"] == recipe]
     for kind in dict.fromkeys(item["masked"] for item in masked):
         stores = ", ".join(cleaned(item["evidence"]) for item in masked if item["masked"] == kind)
-        yield [f"  (pg-drs on {kind}{', for want of scores' if kind == 'votes' else ''}: {stores})"]
+        names = {row["method"] for row in results["rows"] if row["recipe"] == recipe} & {"pg-drs", "pg-bn"}
+        told = " and ".join(sorted(names))
+        yield [f"  ({told} on {kind}{', for want of scores' if kind == 'votes' else ''}: {stores})"]
 
 
 def _who(row: Mapping[str, Any], results: Results) -> str:
@@ -136,7 +138,7 @@ def _by_side(results: Results) -> str:
         [f"{item['recipe']}: images with this as largest", *(str(count) for count in item["images"][1:])]
         for item in results["largest"]
     ]
-    return "certified accuracy by patch size (majorcert-exact; of masks, double-masking)\n" + _indented(
+    return "certified accuracy by patch size (majorcert-exact; of alternatives, each alone)\n" + _indented(
         [heads, *rows, *counts]
     )
 

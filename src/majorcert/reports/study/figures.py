@@ -1,5 +1,6 @@
 """The figures of a case study, from its results alone: plain SVG, the same bytes for the same numbers."""
 
+from collections.abc import Callable, Iterator
 from math import ceil, floor
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from majorcert.errors import StoreError
 from majorcert.files.atomic import replacing
 from majorcert.files.untrusted import reason
 from majorcert.reports.study.plot import Plot
-from majorcert.reports.study.published import TABLE_1
+from majorcert.reports.study.published import TABLE_1, Published
 from majorcert.reports.study.results import Results, part_of_split
 from majorcert.reports.study.svg import CARD, FAINT, SOFT, Drawing, number
 
@@ -26,8 +27,12 @@ TECHNIQUES = {
     "bagcert": ("triangle", "BagCert-style"),
     "pg-bn": ("triangle", "PG-BN"),
     "cbn": ("triangle", "CBN"),
+    "ibp": ("triangle", "IBP"),
+    "vip": ("triangle", "ViP"),
 }
-PUBLISHED = {"drs": "drs-local", "pg-drs": "pg-drs", "majorcert": "majorcert-exact"}
+PEERS = {method for method, (shape, _) in TECHNIQUES.items() if shape == "triangle"}
+"""Other systems: where there are recipes without them, these have a figure of their own."""
+PUBLISHED = {"drs": "drs-local", "majorcert": "majorcert-exact"}
 SHADES = ("#f7fbff", "#c6dbef", "#6baed6", "#2171b5", "#08306b")
 """One hue from light to dark, which every kind of colour vision orders alike."""
 N_SHADES = 25
@@ -37,36 +42,31 @@ IMAGE = 224.0
 
 def draw(results: Results, folder: str | Path) -> list[Path]:
     """Write every figure into the folder; returns the files. Alternatives alone, without an ensemble, have no maps."""
-    written, maps = [], [("unsafe", unsafe)] if results.get("unsafe") != [] else []
-    for name, figure in [("clean-certified", scatter), ("by-size", by_size), *maps]:
-        try:
-            text = figure(results)
-        except (KeyError, TypeError, ValueError, IndexError, AttributeError, ArithmeticError, StopIteration) as error:
-            raise StoreError(f"results.json does not hold what a figure needs ({reason(error)})") from error
-        written.append(Path(folder) / f"{name}.svg")
-        with replacing(written[-1]) as beside:
+    try:
+        texts = {f"{name}.svg": figure(results) for name, figure in _figures(results)}
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, ArithmeticError, StopIteration) as error:
+        raise StoreError(f"results.json does not hold what a figure needs ({reason(error)})") from error
+    for name, text in texts.items():
+        with replacing(Path(folder) / name) as beside:
             beside.write_text(text, encoding="utf-8")
-    return written
+    return [Path(folder) / name for name in texts]
+
+
+def _figures(results: Results) -> Iterator[tuple[str, Callable[[Results], str]]]:
+    yield from (("clean-certified", scatter), ("by-size", by_size))
+    if results.get("unsafe") != []:
+        yield "unsafe", unsafe
+    if any(row["method"] in PEERS for row in results["rows"]):
+        yield "peers", peers
 
 
 def scatter(results: Results) -> str:
     """Clean against certified accuracy: every technique on every strategy, with the paper's own case study."""
     drawing = Drawing(920, 522, "Clean and certified accuracy of each technique")
     for i, patch in enumerate(reversed(_patches(results["rows"]))):
-        ours = [row for row in _recovery(results) if row["patch"] == patch and row["method"] in TECHNIQUES]
+        ours = [row for row in _shown(results) if row["patch"] == patch]
         theirs = [row for row in TABLE_1 if patch in row.accuracy and not row.quoted]
-        points = [(row["clean"], row["certified"]) for row in ours] + [row.accuracy[patch] for row in theirs]
-        x_range, y_range = (_range([point[axis] for point in points]) for axis in (0, 1))
-        plot = Plot(drawing, 62 + 444 * i, 62, 390, 342, x_range, y_range)
-        drawing.text(plot.left, 46, f"{patch} patch", size=14, bold=True)
-        plot.axes(_ticks(x_range), _ticks(y_range), "clean accuracy, %", "certified accuracy, %" if i == 0 else "")
-        for x, y in points:
-            plot.occupy(x, y, 7)
-        for published in theirs:
-            x, y = published.accuracy[patch]
-            drawing.marker(
-                TECHNIQUES[PUBLISHED[published.method]][0], plot.x(x), plot.y(y), 5, PAPER_COLOUR, hollow=True
-            )
+        plot = _panel(drawing, i, patch, ours, theirs)
         for row in ours:
             colour = _colour(results, row["recipe"])
             star = row["method"] == "majorcert-exact"
@@ -78,13 +78,49 @@ def scatter(results: Results) -> str:
     return _told(drawing, results).svg()
 
 
+def peers(results: Results) -> str:
+    """Of every technique what certifies most, beside what the paper's table has of it."""
+    drawing = Drawing(920, 474, "Every technique beside what was published of it")
+    for i, patch in enumerate(reversed(_patches(results["rows"]))):
+        rows = sorted(_recovery(results), key=lambda row: float(row["certified"]))
+        best = {row["method"]: row for row in rows if row["patch"] == patch and row["method"] in TECHNIQUES}
+        theirs = [row for row in TABLE_1 if patch in row.accuracy]
+        plot = _panel(drawing, i, patch, list(best.values()), theirs)
+        for method, row in best.items():
+            (shape, name), colour = TECHNIQUES[method], RECIPE_COLOURS[method in PEERS]
+            drawing.marker(shape, plot.x(row["clean"]), plot.y(row["certified"]), 5, colour)
+            plot.label(row["clean"], row["certified"], name, colour)
+        for published in (row for row in theirs if row.method in PEERS):
+            plot.label(*published.accuracy[patch], published.name, PAPER_COLOUR)
+    note = "Of each technique the defender that certifies most. Outlines: the paper's Table I, with what it quotes."
+    drawing.text(62, 458, note, size=11, colour=SOFT)
+    return drawing.svg()
+
+
+def _panel(drawing: Drawing, i: int, patch: str, ours: list[dict[str, Any]], theirs: list[Published]) -> Plot:
+    """The axes of one patch, with the published accuracies as outlines, and room kept for ours."""
+    points = [(row["clean"], row["certified"]) for row in ours] + [row.accuracy[patch] for row in theirs]
+    x_range, y_range = (_range([point[axis] for point in points]) for axis in (0, 1))
+    plot = Plot(drawing, 62 + 444 * i, 62, 390, 342, x_range, y_range)
+    drawing.text(plot.left, 46, f"{patch} patch", size=14, bold=True)
+    plot.axes(_ticks(x_range), _ticks(y_range), "clean accuracy, %", "certified accuracy, %" if i == 0 else "")
+    for x, y in points:
+        plot.occupy(x, y, 7)
+    for published in theirs:
+        x, y = published.accuracy[patch]
+        shape, _ = TECHNIQUES[PUBLISHED.get(published.method, published.method)]
+        drawing.marker(shape, plot.x(x), plot.y(y), 5, PAPER_COLOUR, hollow=True)
+    return plot
+
+
 def by_size(results: Results) -> str:
     """Certified accuracy of each recipe against square patches of every size that it speaks of."""
     drawing = Drawing(680, 405, "Certified accuracy by patch size")
-    sides = range(1, 1 + max(len(item["certified"]) for item in results["by_side"]))
+    shown = [item for item in results["by_side"] if item["recipe"] in _recipes(results)]
+    sides = range(1, 1 + max(len(item["certified"]) for item in shown))
     plot = Plot(drawing, 62, 30, 590, 320, (0.5, len(sides) + 0.5), (0, 100))
     plot.axes(list(sides), range(0, 101, 20), "side of the patch, pixels", "certified accuracy, %")
-    for item in results["by_side"]:
+    for item in shown:
         colour = _colour(results, item["recipe"])
         places = [f"{number(plot.x(s))} {number(plot.y(v))}" for s, v in zip(sides, item["certified"], strict=False)]
         drawing.path("M" + "L".join(places), stroke=colour, width=2)
@@ -96,7 +132,7 @@ def by_size(results: Results) -> str:
             place = plot.x(side), plot.y(paper.accuracy[f"{side}x{side}"][1])
             drawing.marker("star", *place, 5, PAPER_COLOUR, hollow=True)
     x, y = plot.left + 330, plot.top + 26
-    methods = {item["recipe"]: item.get("method", "majorcert-exact") for item in results["by_side"]}
+    methods = {item["recipe"]: item.get("method", "majorcert-exact") for item in shown}
     drawing.rectangle(x - 26, y - 16, 274, 20 * len(methods) + 32, fill=CARD, stroke=FAINT)
     for recipe, method in methods.items():
         drawing.line(x - 16, y, x + 16, y, colour=_colour(results, recipe), width=2)
@@ -175,7 +211,7 @@ def _blend(shade: int) -> str:
 
 
 def _scatter_legend(drawing: Drawing, results: Results) -> None:
-    x, y, methods = 62.0, 462.0, {row["method"] for row in results["rows"]}
+    x, y, methods = 62.0, 462.0, {row["method"] for row in _shown(results)}
     for shape, name in (TECHNIQUES[method] for method in TECHNIQUES if method in methods):
         drawing.marker(shape, x, y, 5, SOFT)
         drawing.text(x + 12, y + 4, name)
@@ -207,12 +243,20 @@ def _recovery(results: Results) -> list[dict[str, Any]]:
     return [row for row in results["rows"] if row.get("promise", "recovery") == "recovery"]
 
 
+def _shown(results: Results) -> list[dict[str, Any]]:
+    recipes = _recipes(results)
+    return [row for row in _recovery(results) if row["method"] in TECHNIQUES and row["recipe"] in recipes]
+
+
 def _patches(items: list[dict[str, Any]]) -> list[str]:
     return list(dict.fromkeys(item["patch"] for item in items))
 
 
 def _recipes(results: Results) -> list[str]:
-    return list(dict.fromkeys(row["recipe"] for row in results["rows"]))
+    """Those of no other system; if there is none, all."""
+    others = {row["recipe"] for row in results["rows"] if row["method"] in PEERS}
+    every = list(dict.fromkeys(row["recipe"] for row in results["rows"]))
+    return [recipe for recipe in every if recipe not in others] or every
 
 
 def _colour(results: Results, recipe: str) -> str:
