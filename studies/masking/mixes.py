@@ -11,8 +11,8 @@ from itertools import combinations
 from pathlib import Path
 
 import majorcert as mc
-from majorcert.commands.terminal import remark, say_table
 from majorcert.files.truth import find_truth
+from majorcert.reports.terminal import remark, say_table
 
 
 def mixes(members: dict[str, mc.Evidence], most: int) -> Iterator[tuple[str, str, list[mc.Evidence]]]:

@@ -1,11 +1,11 @@
 """`majorcert advise`: evidence and true labels to which defence suits. Needs no torch."""
 
-from majorcert.commands.inputs import defenders_of, patches_of
 from majorcert.commands.options import Json, Patches, Stores, Truth
-from majorcert.commands.terminal import remark, say, say_json, say_table
 from majorcert.errors import DataError
 from majorcert.files.truth import find_truth
 from majorcert.reports.advise import HEADER, advice, choices
+from majorcert.reports.asked import defenders_of, patches_of
+from majorcert.reports.terminal import remark, say, say_json, say_table
 
 
 def advise(evidence: Stores, patch: Patches, truth: Truth = None, json: Json = False) -> None:

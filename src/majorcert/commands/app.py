@@ -19,11 +19,11 @@ from majorcert.commands.pack import pack
 from majorcert.commands.predict import predict
 from majorcert.commands.report import report
 from majorcert.commands.table import table
-from majorcert.commands.terminal import complain
 from majorcert.commands.train import train
 from majorcert.commands.verify import SeveralValues, verify
 from majorcert.commands.vote import vote
 from majorcert.errors import MajorcertError
+from majorcert.reports.terminal import complain
 
 OPTIONAL = {"torch", "safetensors", "PIL", "sklearn"}
 """What the extra `majorcert[nets]` brings."""
@@ -53,23 +53,9 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_show_locals=False,
 )
-for verb in (
-    train,
-    average,
-    vote,
-    certify,
-    advise,
-    predict,
-    report,
-    explain,
-    demo,
-    attack,
-    info,
-    pack,
-    table,
-    figures,
-    export,
-):
+DAILY = (train, average, vote, certify, advise, predict, report, explain, demo, attack)
+RECORDS = (info, pack, table, figures, export)
+for verb in (*DAILY, *RECORDS):
     app.command()(verb)
 app.command(cls=SeveralValues)(verify)
 

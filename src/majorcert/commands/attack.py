@@ -18,8 +18,9 @@ from majorcert.commands.options import (
     SkipBad,
     SplitSeed,
 )
-from majorcert.commands.terminal import bar, complain, remark, say_json, say_table
 from majorcert.files.photo import is_of_photo, read_patches
+from majorcert.reports.attack_record import alerts_told, attack_table
+from majorcert.reports.terminal import bar, complain, remark, say_json, say_table
 
 if TYPE_CHECKING:
     from majorcert.attacks.attack import Progress
@@ -105,23 +106,11 @@ def attack(
     if json:
         say_json(done.summary)
     else:
-        _say(done.summary)
+        say_table(*attack_table(done.summary))
+        for told in alerts_told(done.summary):
+            remark(told)
         remark(f"rows, summary and painted images: {out}")
     for complaint in done.complaints:
         complain(complaint)
     if done.complaints:
         raise typer.Exit(1)
-
-
-def _say(summary: dict[str, Any]) -> None:
-    lines = [
-        [name, str(summary["n"]), *(f"{100 * told[key]:.1f}" for key in ("clean", "under_attack", "certified"))]
-        for name, told in summary.items()
-        if isinstance(told, dict)
-    ]
-    say_table(["classifier", "images", "clean %", "under attack %", "certified %"], lines)
-    if "n_alerts" in (told := summary["defended"]):
-        remark(
-            f"images whose label changed: {told['n_changed']}, with an alert raised: {told['n_alerts']}, "
-            f"changed without an alert: {told['n_flipped']}"
-        )

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from majorcert.commands.options import Allow, Json
-from majorcert.commands.terminal import remark, say_json
+from majorcert.reports.terminal import remark, say_json
 
 
 def average(

@@ -2,20 +2,19 @@
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from majorcert.commands.inputs import defenders_of, patches_of
 from majorcert.commands.options import Json, Patches, Stores, Truth
-from majorcert.commands.terminal import remark, say_json, say_table
 from majorcert.core.threat import as_patch
-from majorcert.errors import StoreError
 from majorcert.files.evidence import load_masked
 from majorcert.files.outputs import VERDICT, check_output
 from majorcert.files.truth import find_truth
-from majorcert.reports.contents import defender_names
-from majorcert.reports.methods import METHODS, Judged, counted, judged, unknown
+from majorcert.files.verdicts import save_all
+from majorcert.reports.asked import defenders_of, patches_of
+from majorcert.reports.methods import METHODS, Judged, as_table, counted, fragility, judged, unknown
+from majorcert.reports.terminal import remark, say_json, say_table
 
 Method = StrEnum("Method", {name: name for name in METHODS})  # type: ignore[misc]
 JOINT = ("recovery", "detection", "unwavering")
@@ -50,15 +49,12 @@ def certify(
     """
     check_output(out, VERDICT)
     defenders = defenders_of(evidence)
-    patches, guarded = (
-        patches_of(patch, evidence[0], defenders[0]),
-        None if mask is None else as_patch(mask, defenders[0].image_size),
-    )
+    patches = patches_of(patch, evidence[0], defenders[0])
+    guarded = None if mask is None else as_patch(mask, defenders[0].image_size)
     labels = find_truth(truth, evidence[0], defenders[0], remark)
     if fragile is not None:
         defenders = [each.tolerating(fragile) for each in defenders]
-        _say_fragile(defenders)
-    for sentence in unknown(defenders, patches):
+    for sentence in [*(fragility(defenders) if fragile is not None else []), *unknown(defenders, patches)]:
         remark(sentence)
     results: Judged = []
     for chosen in [*(method or []), *(f"top-{k}" for k in top or [])] or ["majorcert-exact"]:
@@ -69,7 +65,7 @@ def certify(
             for promised in JOINT if promise == "joint" else [promise]:
                 results += judged(chosen, masking or defenders, each, slack, promised)
     if out is not None:
-        _save(results, out)
+        save_all([verdict for _, verdict in results], out)
     lines = [counted(who, verdict, labels) for who, verdict in results]
     if json:
         say_json(lines)
@@ -81,35 +77,4 @@ def certify(
         lines += [counted(who, verdict, labels) for who, verdict in alone]
     if labels is None:
         remark("true labels are not known: 'certified' counts all images, right or wrong (give them with --truth)")
-    known = [] if labels is None else ["clean", "certified and correct"]
-    alerts = ["alerts"] if any("n_alerts" in line for line in lines) else []
-    header = ["defenders", "method", "patch", "certified", *known, *alerts, "n"]
-    say_table(header, [_cells(line, len(header)) for line in lines])
-
-
-def _say_fragile(defenders: list[Any]) -> None:
-    for name, each in zip(defender_names(defenders), defenders, strict=True):
-        n_fragile, n = int(each.fragile.sum()), each.fragile.size
-        remark(
-            f"{name}: {n_fragile:,} of {n:,} ballots are fragile ({100 * n_fragile / max(n, 1):.2f}%)"
-            + ("; no distance over the tolerance is on record" if n and n_fragile == n else "")
-        )
-
-
-def _save(results: Judged, out: Path) -> None:
-    if len(results) == 1:
-        results[0][1].save(out)
-        return
-    if out.is_file():
-        raise StoreError(f"{out}: there are {len(results)} verdicts to write, so it must be a folder, not a file")
-    for number, (_, verdict) in enumerate(results, start=1):
-        verdict.save(out / f"{number:02d}-{verdict.method}-{verdict.patch}.jsonl")
-
-
-def _cells(line: dict[str, Any], width: int) -> list[str]:
-    n = max(line["n"], 1)
-    shares = [line["n_certified"] / n, *(line[key] for key in ("clean", "certified") if key in line)]
-    shown = [f"{100 * share:.2f}%" for share in [*shares, *([line["n_alerts"] / n] if "n_alerts" in line else [])]]
-    how = [f"{key} {line[key]}" for key in ("fragile", "mask", "slack") if key in line]
-    cells = [line["defenders"], ", ".join([line["method"], *how]), line["patch"], *shown]
-    return [*cells, *[""] * (width - 1 - len(cells)), str(line["n"])]
+    say_table(*as_table(lines))

@@ -6,25 +6,17 @@ from typing import Annotated
 
 import typer
 
-from majorcert.commands.terminal import remark
 from majorcert.commands.train import train
 from majorcert.commands.vote import vote
 from majorcert.core.ballots import Ballots
-from majorcert.core.majority import majorcert
 from majorcert.core.threat import Patch
 from majorcert.files.truth import read_truth, truth_beside
 from majorcert.reports.contents import Contents
 from majorcert.reports.page import write_report
-from majorcert.reports.rows import rows
-from majorcert.reports.showcase import compared, drawn, examples
-from majorcert.reports.table import rows_text
+from majorcert.reports.showcase import story
+from majorcert.reports.terminal import remark
 
 PATCHES = (Patch(1), Patch(2), Patch(3))
-DRAWN = Patch(2)
-EXPLAINED = """
-Accuracies in percent. Clean: predicted correctly. Certified: predicted correctly, and no patch of that size, wherever
-it is and whatever it shows, can change the label.
-"""
 
 
 def demo(
@@ -53,16 +45,8 @@ def demo(
     stores = [out / "evidence" / f"{folder.name}.zarr" for folder in member_folders(out)]
     evidence = [Ballots.load(store) for store in stores]
     truth = read_truth(truth_beside(stores[0], evidence[0]), evidence[0])
-    names = [str(ballots.strategy) for ballots in evidence]
-    table = rows(dict(zip(names, evidence, strict=True)), truth, PATCHES)
-    typer.echo(rows_text(table))
-    typer.echo(EXPLAINED)
-    typer.echo("\n".join(compared(table)) + "\n")
-    verdict = majorcert(evidence, DRAWN)
-    for image in examples(verdict, truth):
-        typer.echo(drawn(test.images[image].numpy(), verdict, image, int(truth[image]), names) + "\n")
-    page = out / "report.html"
-    pictures = test.images.numpy()
+    page, pictures = out / "report.html", test.images.numpy()
+    typer.echo(story(evidence, truth, pictures, PATCHES))
     write_report(page, Contents(evidence, PATCHES, truth=truth, pictures=pictures), title="Handwritten digits")
     seconds = time.perf_counter() - begun
     typer.echo(f"Everything is in {out}/ and took {seconds:.0f} seconds. Open {page} in a browser to look around.")

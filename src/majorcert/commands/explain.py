@@ -6,16 +6,17 @@ from typing import Annotated
 
 import typer
 
-from majorcert.commands.inputs import defenders_of, patches_of, pictures_of
+from majorcert.commands.inputs import pictures_of
 from majorcert.commands.options import PATCH, DataDir, Images, Promise, Promised, SplitSeed, Stores, Truth
-from majorcert.commands.terminal import remark, say
 from majorcert.errors import PatchError
 from majorcert.files.atomic import replacing
 from majorcert.files.outputs import PNG, check_output
 from majorcert.files.truth import find_truth
+from majorcert.reports.asked import defenders_of, patches_of
 from majorcert.reports.contents import Contents
 from majorcert.reports.explain import explain as story
 from majorcert.reports.explain import map_png, position_of
+from majorcert.reports.terminal import remark, say
 
 
 def explain(

@@ -5,9 +5,9 @@ from typing import Annotated
 import typer
 
 from majorcert.audit.export import FIRST_LINE, exported
-from majorcert.commands.inputs import defenders_of, patches_of
 from majorcert.commands.options import Patches, Stores
 from majorcert.defences.pool import Pool
+from majorcert.reports.asked import defenders_of, patches_of
 
 
 def export(

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 import typer
 
 from majorcert.commands.options import Json
-from majorcert.commands.terminal import complain, say, say_json
 from majorcert.files.untrusted import cleaned
 from majorcert.reports.artifact import describe
+from majorcert.reports.terminal import complain, say, say_json
 
 WIDEST = 300
 """Characters of a line that are shown."""

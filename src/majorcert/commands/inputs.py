@@ -1,51 +1,12 @@
-"""What several verbs read: evidence stores of any kind that belong together, and the images they are about."""
+"""The images that recorded evidence is about."""
 
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from majorcert.commands.terminal import complain, remark
 from majorcert.core.reach import Evidence
-from majorcert.core.threat import Patch
 from majorcert.errors import DataError
-from majorcert.errors.checks import check_together
-from majorcert.files.evidence import load_evidence
-from majorcert.files.photo import is_of_photo, read_patches
-from majorcert.files.photo_sizes import find_photos
-from majorcert.reports.abstention import abstentions, sentence, too_many
-from majorcert.reports.contents import defender_names
-
-
-def defenders_of(stores: Sequence[str]) -> list[Evidence]:
-    """The evidence of one ensemble; where a defender does not vote at all, that is told."""
-    defenders = [load_evidence(store) for store in stores]
-    check_together(defenders)
-    tell_abstentions(abstentions(defender_names(defenders), defenders), len(defenders[0]))
-    return defenders
-
-
-def patches_of(asked: Sequence[str], store: str, evidence: Evidence) -> list[Patch]:
-    """The patches on the networks' image that are asked for; what one of the photos comes to is told."""
-    photos, size = find_photos(store, evidence), evidence.image_size
-    found = read_patches(asked, size, photos)
-    for given, patch in zip(asked, found, strict=True):
-        if photos and is_of_photo(given):
-            remark(f"{given} of each photo: at most {patch} of the {size[0]}x{size[1]} pixels that the networks see")
-        elif photos and min(covered := photos.covered(patch, size)):
-            remark(f"{patch} covers {covered[0]}x{covered[1]} pixels, or more, of every decoded photo")
-        elif is_of_photo(given):
-            remark(f"{given} of the {size[0]}x{size[1]} pixels that the networks see: {patch}")
-    return found
-
-
-def tell_abstentions(n_abstained: Mapping[str, int], n_images: int) -> None:
-    """A line for each defender that has images without a vote; in red where these are more than a tenth."""
-    for name, n in n_abstained.items():
-        if n:
-            say = complain if too_many(n, n_images) else remark
-            say(sentence(name, n, n_images))
 
 
 def pictures_of(spec: str | None, evidence: Evidence, data_dir: Path, split_seed: int) -> npt.NDArray[np.uint8] | None:

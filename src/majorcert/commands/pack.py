@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
-from majorcert.commands.terminal import stderr
 from majorcert.reports.study import Recipe
 from majorcert.reports.study.pack import pack as pack_stores
+from majorcert.reports.terminal import stderr
 
 
 def pack(

@@ -7,7 +7,6 @@ import numpy as np
 import typer
 
 from majorcert.commands.options import Allow, Device, Json, Pooled, Promise, Promised, SkipBad
-from majorcert.commands.terminal import bar, remark, say_json, say_table
 from majorcert.files.photo import Photos, read_patches
 from majorcert.reports.predictions import (
     about,
@@ -19,6 +18,7 @@ from majorcert.reports.predictions import (
     sentence,
     without_a_vote,
 )
+from majorcert.reports.terminal import bar, remark, say_json, say_table
 
 
 def predict(

@@ -5,9 +5,8 @@ from typing import Annotated
 
 import typer
 
-from majorcert.commands.inputs import defenders_of, patches_of, pictures_of
+from majorcert.commands.inputs import pictures_of
 from majorcert.commands.options import DataDir, Images, Patches, Promise, Promised, SplitSeed, Stores, Truth
-from majorcert.commands.terminal import remark, stderr
 from majorcert.core.threat import Patch
 from majorcert.core.verdict import Verdict
 from majorcert.defences.patchguard import patchguard
@@ -16,8 +15,10 @@ from majorcert.files.outputs import PAGE, check_output
 from majorcert.files.photo_sizes import find_photos
 from majorcert.files.store import Store
 from majorcert.files.truth import find_truth
+from majorcert.reports.asked import defenders_of, patches_of
 from majorcert.reports.contents import Contents
 from majorcert.reports.page import LIMIT, write_report
+from majorcert.reports.terminal import remark, stderr
 
 
 def report(

@@ -6,10 +6,10 @@ from typing import Annotated
 import typer
 
 from majorcert.commands.options import Study
-from majorcert.commands.terminal import complain, remark, say_json, stderr
 from majorcert.reports.study import CaseStudy
 from majorcert.reports.study.results import as_json, committed, compute, write
 from majorcert.reports.table import study_text
+from majorcert.reports.terminal import complain, remark, say_json, stderr
 
 
 def table(

@@ -6,8 +6,8 @@ from typing import Annotated, Any
 import typer
 
 from majorcert.commands.options import INTERRUPTED, DataDir, Device, Fit, Json, SkipBad, SplitSeed, from_here
-from majorcert.commands.terminal import bar, remark, say_json
 from majorcert.files.photo import Resizing
+from majorcert.reports.terminal import bar, remark, say_json
 
 
 def train(

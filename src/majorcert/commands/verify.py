@@ -9,10 +9,10 @@ from typer.core import TyperCommand
 from majorcert.audit.verify import Audit, sample_of, voting_parts
 from majorcert.audit.verify import verify as audited
 from majorcert.commands.options import Allow, DataDir, Device, Json, SkipBad, SplitSeed
-from majorcert.commands.terminal import bar, complain, remark, say_json, say_table
 from majorcert.core.verdict import Verdict
 from majorcert.errors import DataError
 from majorcert.files.evidence import load_recorded
+from majorcert.reports.terminal import bar, complain, remark, say_json, say_table
 
 SHOWN = 20
 """So many differences are written out; the table counts them all."""

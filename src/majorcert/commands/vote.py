@@ -5,14 +5,14 @@ from typing import Annotated, Any
 
 import typer
 
-from majorcert.commands.inputs import tell_abstentions
 from majorcert.commands.options import INTERRUPTED, Allow, DataDir, Device, Json, SkipBad, SplitSeed
-from majorcert.commands.terminal import bar, remark, say_json
 from majorcert.files.evidence import load_evidence
 from majorcert.files.store import Store
 from majorcert.files.truth import find_truth
 from majorcert.reports.abstention import abstentions
 from majorcert.reports.advise import briefly
+from majorcert.reports.asked import tell_abstentions
+from majorcert.reports.terminal import bar, remark, say_json
 
 
 def vote(

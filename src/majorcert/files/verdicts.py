@@ -172,3 +172,14 @@ def _lines(file: IO[bytes]) -> Iterator[bytes]:
         if len(line) == MAX_LINE:
             raise ValueError(f"a line of {MAX_LINE} bytes or more")
         yield line
+
+
+def save_all(verdicts: Sequence[Verdict], out: Path) -> None:
+    """One verdict as the file itself; several into a folder, numbered."""
+    if len(verdicts) == 1:
+        verdicts[0].save(out)
+        return
+    if out.is_file():
+        raise StoreError(f"{out}: there are {len(verdicts)} verdicts to write, so it must be a folder, not a file")
+    for number, verdict in enumerate(verdicts, start=1):
+        verdict.save(out / f"{number:02d}-{verdict.method}-{verdict.patch}.jsonl")

@@ -1,6 +1,7 @@
 """The record of an attack as it lies on disk: read without torch, and only if its numbers bear each other out."""
 
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -105,3 +106,24 @@ def share(value: Any, one: float) -> float:
     if type(value) not in (int, float) or not 0 <= value <= one:
         raise ValueError(f"expected a number from 0 to {one:g}, got {str(value)[:40]}")
     return float(value)
+
+
+def attack_table(summary: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
+    """The header and the cells of the classifiers that were attacked."""
+    lines = [
+        [name, str(summary["n"]), *(f"{100 * told[key]:.1f}" for key in ("clean", "under_attack", "certified"))]
+        for name, told in summary.items()
+        if isinstance(told, dict)
+    ]
+    return ["classifier", "images", "clean %", "under attack %", "certified %"], lines
+
+
+def alerts_told(summary: Mapping[str, Any]) -> list[str]:
+    """Under detection: how many labels changed, and how many of these silently."""
+    told = summary["defended"]
+    if "n_alerts" not in told:
+        return []
+    return [
+        f"images whose label changed: {told['n_changed']}, with an alert raised: {told['n_alerts']}, "
+        f"changed without an alert: {told['n_flipped']}"
+    ]

@@ -94,6 +94,35 @@ def counted(who: str, verdict: Verdict, truth: Ints | None) -> dict[str, Any]:
     return line
 
 
+def as_table(lines: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]]:
+    """The header and the cells of what was counted."""
+    known = ["clean", "certified and correct"] if "clean" in lines[0] else []
+    alerts = ["alerts"] if any("n_alerts" in line for line in lines) else []
+    header = ["defenders", "method", "patch", "certified", *known, *alerts, "n"]
+    return header, [_cells(line, len(header)) for line in lines]
+
+
+def _cells(line: Mapping[str, Any], width: int) -> list[str]:
+    n = max(line["n"], 1)
+    shares = [line["n_certified"] / n, *(line[key] for key in ("clean", "certified") if key in line)]
+    shown = [f"{100 * share:.2f}%" for share in [*shares, *([line["n_alerts"] / n] if "n_alerts" in line else [])]]
+    how = [f"{key} {line[key]}" for key in ("fragile", "mask", "slack") if key in line]
+    cells = [line["defenders"], ", ".join([line["method"], *how]), line["patch"], *shown]
+    return [*cells, *[""] * (width - 1 - len(cells)), str(line["n"])]
+
+
+def fragility(defenders: Sequence[Any]) -> list[str]:
+    """For each defender, how many of its ballots the tolerance makes fragile."""
+    found = []
+    for name, each in zip(defender_names(defenders), defenders, strict=True):
+        n_fragile, n = int(each.fragile.sum()), each.fragile.size
+        found.append(
+            f"{name}: {n_fragile:,} of {n:,} ballots are fragile ({100 * n_fragile / max(n, 1):.2f}%)"
+            + ("; no distance over the tolerance is on record" if n and n_fragile == n else "")
+        )
+    return found
+
+
 def _pooled(defenders: Any) -> Pool:
     """Their votes added up; a pool says itself what may be in it."""
     return Pool(defenders)

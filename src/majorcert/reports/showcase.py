@@ -5,10 +5,30 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from majorcert.core.ballots import Ballots
+from majorcert.core.majority import majorcert
 from majorcert.core.plurality import Ints
+from majorcert.core.threat import Patch
 from majorcert.core.verdict import Verdict
 from majorcert.reports.drawing import image_text, safe_text, side_by_side
-from majorcert.reports.rows import WORDS, Row
+from majorcert.reports.rows import WORDS, Row, rows
+from majorcert.reports.table import rows_text
+
+EXPLAINED = """
+Accuracies in percent. Clean: predicted correctly. Certified: predicted correctly, and no patch of that size, wherever
+it is and whatever it shows, can change the label.
+"""
+
+
+def story(evidence: Sequence[Ballots], truth: Ints, pictures: npt.NDArray[np.uint8], patches: Sequence[Patch]) -> str:
+    """A table of all methods, MajorCert beside its members, and three images drawn with a patch of the second size."""
+    names = [str(ballots.strategy) for ballots in evidence]
+    table = rows(dict(zip(names, evidence, strict=True)), truth, patches)
+    verdict = majorcert(evidence, patches[1])
+    images = [
+        drawn(pictures[image], verdict, image, int(truth[image]), names) + "\n" for image in examples(verdict, truth)
+    ]
+    return "\n".join([rows_text(table), EXPLAINED, "\n".join(compared(table)) + "\n", *images])
 
 
 def compared(table: Sequence[Row]) -> list[str]:
