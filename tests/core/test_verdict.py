@@ -228,7 +228,7 @@ def a_reach(**changes) -> mc.Reach:
 def test_cells_are_spread_to_the_placements_that_have_them() -> None:
     reach = a_reach()
     spread = reach.spread(reach.has(np.array([1])))
-    at = [reach.at(np.array([0]), np.array([0]), np.array([left])).has(np.array([1])).item() for left in range(3)]
+    at = [reach.at(np.array([0]), np.array([0]), np.array([left]), np.array([[1]])).item() for left in range(3)]
     assert spread[0, 0].tolist() == at == [True, False, False]
 
 

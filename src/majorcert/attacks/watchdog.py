@@ -144,7 +144,7 @@ def _pool_moved(clean: Pool, which: Ints, now: Pool, patch: Patch, placements: P
 
 def _bounds_broken(clean: Bounds, which: Ints, now: Bounds, patch: Patch, placements: Places) -> Bools:
     """(N,) does the network say what bounds excluded at this very placement?"""
-    return ~clean.reach(patch).at(which, *placements.T).has(now.label)[:, 0, 0]
+    return ~clean.reach(patch).at(which, placements[:, 0], placements[:, 1], now.label[:, None])[:, 0]
 
 
 UNTOUCHED: Mapping[type, Callable[[Any, Ints, Any, Patch, Places], Bools]] = {

@@ -140,10 +140,9 @@ class Contest:
         found: list[Witness | None] = [None] * len(self.clean)
         images, grid = np.flatnonzero(~safe.all(axis=(1, 2))), safe.shape[1:]
         top, left = np.unravel_index(safe[images].reshape(len(images), math.prod(grid)).argmin(axis=1), grid)
-        here = [each.at(images, top, left) for each in self.sets]
         clean, rivals = self.clean[images], self.rivals[images]
         contested = (rivals != clean[:, None]) & (rivals != NO_LABEL)
-        says = np.stack([np.stack([each.has(rival)[:, 0, 0] for rival in rivals.T], axis=1) for each in here], axis=1)
+        says = np.stack([each.at(images, top, left, rivals) for each in self.sets], axis=1)
         strength = np.where(contested, standing(says.sum(axis=1), rivals, self.n_classes), -1)
         every, strongest, can_say = np.arange(len(images)), strength.argmax(axis=1), says & contested[:, None]
         choice = np.where(can_say[every, :, strongest], strongest[:, None], can_say.argmax(axis=2))

@@ -63,12 +63,12 @@ class Reach:
         check_everywhere((len(self.rows), len(self.columns)), patch.n_placements(image_size), patch)
         return self
 
-    def at(self, images: Ints, top: Ints, left: Ints) -> "Reach":
-        """The sets of some images, each at one placement of its own: one cell for each image."""
+    def at(self, images: Ints, top: Ints, left: Ints, labels: Ints) -> Bools:
+        """(images, labels): which of its labels are in the set of each of those images, at a placement of its own?"""
         row, column = self.rows[top], self.columns[left]
-        members = self.members[images, :, row, column][:, :, None, None]
-        here = np.zeros(1, dtype=np.intp)
-        return Reach(self.listed[images], members, self.below[images, row, column][:, None, None], here, here)
+        found = labels[:, :, None] == self.listed[images][:, None]
+        in_set = (found & self.members[images, :, row, column][:, None]).any(axis=2)
+        return in_set | (~found.any(axis=2) & (labels < self.below[images, row, column][:, None]))
 
     def spread(self, cells: Bools) -> Bools:
         """Cells to placements; an axis that has one cell for all placements stays 1 long and broadcasts."""

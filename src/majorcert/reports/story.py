@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from majorcert.core.plurality import plurality_of_labels, standing
-from majorcert.core.reach import NO_LABEL, Evidence, Reach
+from majorcert.core.reach import Evidence, Reach
 from majorcert.core.threat import Bools, Patch
 from majorcert.reports.contents import defender_names
 from majorcert.reports.promises import PROMISES, Promise
@@ -100,11 +100,7 @@ def scene(
 def _labels(sets: Reach, n_classes: int, placement: tuple[int, int]) -> Bools:
     """(classes,): is this label in the set of the only image at this placement?"""
     top, left = (np.array([side]) for side in placement)
-    here = sets.at(np.array([0]), top, left)
-    inside = np.arange(n_classes) < here.below[0, 0, 0]
-    used = here.listed[0] != NO_LABEL
-    inside[here.listed[0][used]] = here.members[0, used, 0, 0]
-    return inside
+    return sets.at(np.array([0]), top, left, np.arange(n_classes)[None])[0]
 
 
 def sentence(scene: Scene, class_names: Sequence[str]) -> str:
