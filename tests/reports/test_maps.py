@@ -13,7 +13,8 @@ from majorcert.reports.contents import Contents
 from majorcert.reports.explain import explain
 from majorcert.reports.study import CaseStudy
 from majorcert.reports.study.figures import scatter
-from majorcert.reports.study.results import compute
+from majorcert.reports.study.record import case_study
+from majorcert.reports.study.results import compute, write
 from majorcert.reports.table import study_text
 
 SIZE, SPEC, N, N_CLASSES = (8, 8), "fields:8x1", 40, 3
@@ -56,6 +57,13 @@ def test_a_study_has_a_row_for_each_method(evidence: dict[str, mc.Evidence], tmp
     assert "bagcert" in text
     assert "cbn clipped fields:8x1" in text
     assert "PG-BN" in scatter(results)
+    write(results, tmp_path)
+    for name, told in case_study(tmp_path)["recipes"]["local"]["alternatives"].items():
+        method = name.removesuffix(".zarr")
+        kept = [row for row in results["rows"] if (row["method"], row["evidence"][0]) == (method, name)]
+        kept = [row for row in kept if row["promise"] == "recovery"]
+        expected = {"clean": kept[0]["clean"], "certified": {row["patch"]: row["certified"] for row in kept}}
+        assert told == expected
 
 
 def test_a_story_counts_points(evidence: dict[str, mc.Evidence]) -> None:

@@ -65,15 +65,20 @@ def _recipe(recipe: Recipe, stores: dict[str, Store], accuracy: dict[str, Any]) 
 
 
 def _accuracies(folder: Path) -> dict[str, dict[str, Any]]:
-    """Of each recipe, and of each store alone, the clean accuracy, and the certified one at each patch."""
+    """Of each recipe, and of each store alone, the clean accuracy, and the certified one at each patch.
+
+    Where one store is judged in several ways alone, by the first.
+    """
     found: dict[str, dict[str, Any]] = {}
+    methods: dict[str, str] = {}
     try:
         for row in committed(folder)["rows"]:
             recipe, patch = str(row["recipe"]), str(row["patch"])
             clean, certified = share(row["clean"], 100), share(row["certified"], 100)
             if row.get("promise", "recovery") == "recovery" and row["method"] in (MAIN_METHOD, *MAIN_METHODS_ALONE):
                 who = recipe if row["method"] == MAIN_METHOD else str(row["evidence"][0])
-                found.setdefault(who, {"clean": clean, "certified": {}})["certified"][patch] = certified
+                if methods.setdefault(who, row["method"]) == row["method"]:
+                    found.setdefault(who, {"clean": clean, "certified": {}})["certified"][patch] = certified
     except (KeyError, TypeError, ValueError, IndexError) as error:
         raise StoreError(
             f"{folder}: results.json is damaged ({reason(error)}); `majorcert table {folder} --write` makes it anew"
