@@ -41,6 +41,7 @@ class Touched:
         """(cell rows, cell columns) the number of ablations that a patch in each cell touches."""
         return np.outer(self.row_runs.sum(axis=1), self.column_runs.sum(axis=1))
 
+    @np.errstate(invalid="ignore")  # kernels of linear algebra may say so of lanes that they fill and do not use
     def sums(self, values: npt.NDArray[Any]) -> Ints:
         """(..., cell rows, cell columns) sums of (..., ablations) whole numbers over what each cell touches.
 
