@@ -40,9 +40,11 @@ def verdicts() -> list[tuple[mc.Verdict, list[mc.Evidence]]]:
     columns, rows = votes("columns:1"), votes("rows:1")
     shaken = votes("columns:1", distance=distance)
     masks = mc.MaskPairs(np.full((N, 6, 6), 2), masks="masks:2/2", image_size=SIZE, n_classes=N_CLASSES)
+    clipped = mc.ClippedScores(mc.Scores.of_votes(columns))
     pool, single = mc.Pool([columns, rows]), votes("columns:1", 1, provenance={"threshold": None})
     return [
         (mc.joint([columns, rows, masks], 1).unwavering, [columns, rows, masks]),
+        (mc.joint([columns, clipped, rows], 1).unwavering, [columns, clipped, rows]),
         (mc.joint([pool], 1, slack=3).unwavering, [pool]),
         (mc.joint([shaken.tolerating(0.1)], 1).unwavering, [shaken]),
         (mc.top_k(columns, 1, 2), [columns]),
@@ -97,7 +99,7 @@ def test_how_many_labels_a_ballot_names_must_fit_the_ballots() -> None:
 
 
 def test_methods_that_are_none_are_refused() -> None:
-    verdict, evidence = verdicts()[3]
+    verdict, evidence = verdicts()[4]
     for method in ("top-0", "top-", "top-two", "top-2 "):
         with pytest.raises(mc.EvidenceError, match="does not cover"):
             differences(replace(verdict, method=method), evidence)
@@ -106,6 +108,14 @@ def test_methods_that_are_none_are_refused() -> None:
     masks = mc.MaskPairs(np.full((N, 6, 6), 2), masks="masks:2/2", image_size=SIZE, n_classes=N_CLASSES)
     with pytest.raises(mc.EvidenceError, match="votes, and Pairs has none"):
         differences(replace(verdict, defenders=(masks.provenance,)), [masks])
+    alone = replace(mc.drs(masks, 1, bound="local"), method="drs-margin", safe=None)
+    with pytest.raises(mc.EvidenceError, match="margin is about votes, and the evidence is of mask-pairs"):
+        differences(alone, [masks])
+
+
+def test_a_word_of_pools_in_a_record_of_votes_is_just_a_word() -> None:
+    columns = votes("columns:1", provenance={"members": "two"})
+    assert differences(mc.certify([columns], 1), [columns]) == []
 
 
 def test_from_the_command_line(tmp_path: Path) -> None:

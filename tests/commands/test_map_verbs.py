@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from typer.testing import CliRunner
 
 import majorcert as mc
 from majorcert.commands.app import app
+from majorcert.files.evidence import save_evidence
 from majorcert.nets.blueprint import Blueprint
 
 torch.set_num_threads(1)
@@ -64,16 +66,32 @@ def test_a_map_goes_through_every_verb(recipe: str, rule: str, shades: Path, tmp
     assert summary["broken"] == []
 
 
+def _in_steps_of_half(store: Path, other: Path) -> Path:
+    """The same scores, rounded to two steps: what another defender would add up."""
+    known = mc.load_evidence(store)
+    assert isinstance(known, mc.ClippedScores)
+    points = np.rint(known.scores.points / 127 * 2).astype(np.int64)
+    facts: dict[str, Any] = {"strategy": known.scores.strategy, "image_size": known.image_size}
+    save_evidence(mc.ClippedScores(mc.Scores(points, one=2, **facts, provenance=known.provenance)), other)
+    return other
+
+
 def test_other_weights_are_told_apart(shades: Path, tmp_path: Path) -> None:
-    """Votes on record that another network did not cast; and one that sums up clipped scores did not vote."""
+    """Scores on record that another rule adds up: in other steps, or masked."""
     how = ("--strategy", "fields:9x1", "--epochs", 1, "--batch-size", 32, "--width", 4, "--device", "cpu")
     run("train", shades, "--recipe", "cbn", "--out", tmp_path / "run", *how)
     run("vote", tmp_path / "run", shades)
     store, verdict = tmp_path / "run" / "shades.npz-test.zarr", tmp_path / "verdict.jsonl"
     run("certify", store, "--patch", 1, "--out", verdict)
+    coarse, weights = _in_steps_of_half(store, tmp_path / "coarse.zarr"), ["--weights", tmp_path / "run"]
+    run("certify", coarse, "--patch", 1, "--out", tmp_path / "coarse.jsonl")
+    words = ["verify", tmp_path / "coarse.jsonl", "--evidence", coarse, "--images", shades, *weights]
+    found = CliRunner().invoke(app, [str(word) for word in words])
+    assert found.exit_code == 1
+    assert "scores_one of evidence 1, as of its network: expected 127, found 2" in found.output
     raw = json.loads((tmp_path / "run" / "defender.json").read_text())
     (tmp_path / "run" / "defender.json").write_text(json.dumps({**raw, "rule": "masked:1x1"}))
-    words = ["verify", verdict, "--evidence", store, "--images", shades, "--weights", tmp_path / "run"]
+    words = ["verify", verdict, "--evidence", store, "--images", shades, *weights]
     found = CliRunner().invoke(app, [str(word) for word in words])
     assert found.exit_code == 1
     assert "rule of evidence 1" in found.output

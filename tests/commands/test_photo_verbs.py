@@ -20,6 +20,10 @@ QUICK = ("--recipe", "digits", "--width", "4", "--epochs", "2", "--batch-size", 
 SIZES = ((40, 60), (48, 48), (30, 80))
 
 
+SAME = ("--patch", "2", "--patch", "2x2", "--patch", "2%", "--patch", " 2%", "--device", "cpu")
+"""Two patches, each written in two ways."""
+
+
 def run(*arguments: Any) -> Result:
     return CliRunner().invoke(app, [str(each) for each in arguments])
 
@@ -140,6 +144,8 @@ def test_a_flat_folder_is_voted_on_and_predicted(trained: tuple[Path, Result], p
     one = done("predict", flat / "cat-0.webp", *asked)
     assert "pixels of this photo of 40x60" in one.stderr or "this photo of 40x60 pixels" in one.stderr
     assert "certified 2%" in one.stdout
+    (twice,) = json.loads(done("predict", flat / "cat-0.webp", *asked[:2], *SAME, "--json").stdout)
+    assert list(twice["certified"]) == ["2x2", "2%"]
 
 
 def test_predict_tells_of_photos_without_a_vote(trained: tuple[Path, Result], photos: Path, tmp_path: Path) -> None:

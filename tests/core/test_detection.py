@@ -205,6 +205,18 @@ def test_another_without_takes_over_no_short_cut() -> None:
     assert mc.detect([doubtful], 1).certified.tolist() == [False]
 
 
+def test_who_cannot_say_what_is_asked_is_refused_even_where_the_others_decide() -> None:
+    (sure,) = bands("0000")
+    masked = mc.MaskedScores(mc.Scores.of_votes(sure), mc.Patch(1))
+    for images in (slice(None), slice(0)):
+        ensemble = [sure[images], sure[images], masked[images]]
+        with pytest.raises(mc.EvidenceError, match="MaskedScores cannot say"):
+            mc.detect(ensemble, 1)
+        with pytest.raises(mc.EvidenceError, match="for ballots, got MaskedScores"):
+            mc.majorcert(ensemble, 1, reach="paper")
+        assert mc.majorcert(ensemble, 1).certified.all()
+
+
 def test_slack_is_for_one_voting_defender() -> None:
     case = drawn(("rows:1", "columns:1"), (3, 4), (1, 1), n_images=2, fragile=False)
     with pytest.raises(mc.EvidenceError, match="slack is for one voting defender or pool, got 2"):

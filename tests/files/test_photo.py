@@ -216,6 +216,15 @@ def test_a_header_that_claims_too_much_is_refused_before_it_is_decoded(ending: s
         read_image(tmp_path / f"bomb.{ending}")
 
 
+@pytest.mark.parametrize("ending", ["png", "jpg", "webp", "tif"])
+@pytest.mark.parametrize("turn", [1, 3, 6, 8])
+def test_a_glance_sees_a_turned_photo_upright(ending: str, turn: int, tmp_path: Path) -> None:
+    path, exif = tmp_path / f"photo.{ending}", Image.Exif()
+    exif[0x0112] = turn
+    Image.new("RGB", (6, 4)).save(path, exif=exif)
+    assert glance(path)[0] == read_photo(path)[1] == ((6, 4) if turn > 4 else (4, 6))
+
+
 @pytest.mark.parametrize("ending", ["png", "jpg", "webp", "bmp", "tif", "ppm", "pgm"])
 def test_every_kind_of_file_is_read(ending: str, tmp_path: Path) -> None:
     path, grey = tmp_path / f"photo.{ending}", ending == "pgm"

@@ -207,6 +207,15 @@ def test_bounds_with_forged_facts_are_refused(change: dict[str, object], tmp_pat
         load_evidence(tmp_path / "e")
 
 
+def test_votes_that_pose_as_masked_scores_are_refused(tmp_path: Path) -> None:
+    """What is made of votes is known by its mask: with one on record, `verify` would judge another defender."""
+    votes = some_ballots()
+    posing = mc.Ballots(votes.labels, **FACTS, n_classes=3, provenance={"mask": "1x1", "mask_threshold": "0"})
+    posing.save(tmp_path / "votes.zarr")
+    with pytest.raises(mc.StoreError, match="a mask on record"):
+        load_evidence(tmp_path / "votes.zarr")
+
+
 def test_pairs_with_forged_facts_are_refused(tmp_path: Path) -> None:
     save_evidence(some_pairs(), tmp_path / "e")
     for change in ({"masks": "masks:2/1"}, {"masks": 3}, {"masks": "masks:9/2"}, {"n_classes": 2}, {"masks": "\x1b"}):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from majorcert.audit.ensemble import Labels, Sets, Testimony, beats, winner
-from majorcert.audit.geometry import Touched
+from majorcert.audit.geometry import Placement, Touched
 from majorcert.errors import EvidenceError
 
 
@@ -34,6 +34,10 @@ class Clipped(Testimony):
     def without(self, slack: int = 0) -> Sets:
         """The labels that win without the touched ablations, if they are given the slack."""
         return {where: self._winners(hit, slack) for where, hit in self.touched.items()}
+
+    def provoked(self, where: Placement, slack: int = 0) -> Sets:
+        """Any label: nothing is promised of what an attack makes of the rest."""
+        return dict.fromkeys(self.touched, frozenset(range(len(self.points[0]))))
 
     def _winners(self, left_out: frozenset[int], gain: int) -> Labels:
         kept = self._without(left_out)

@@ -94,6 +94,8 @@ def _check_covered(verdict: Verdict, evidence: Sequence[Evidence]) -> None:
                 f"the verdict says that defender {place} is of {kind_of(origin)}, and its evidence is of "
                 f"{kind_of(each.provenance)}; give the stores that it was made from"
             )
+        if verdict.method == "drs-margin" and kind_of(origin) not in ("ballots", "pool"):
+            raise EvidenceError(f"drs-margin is about votes, and the evidence is of {kind_of(origin)}; certify again")
         records, parts = members_of(origin), parts_of(each, origin)
         if len(records) != len(parts):
             raise EvidenceError(f"the verdict pools {len(records)} defenders, the evidence {len(parts)}")
@@ -141,7 +143,7 @@ def _provenance(verdict: Verdict, evidence: Sequence[Evidence]) -> Check:
 def _of_votes(origin: Mapping[str, Any]) -> dict[str, Any]:
     """A record without what does not concern the votes, of a pool also those of its members."""
     plain = {key: value for key, value in origin.items() if key not in NOT_OF_VOTES}
-    return plain | ({"members": [_of_votes(each) for each in plain["members"]]} if "members" in plain else {})
+    return plain | ({"members": [_of_votes(each) for each in members_of(origin)]} if kind_of(origin) == "pool" else {})
 
 
 def _least_tolerance(origin: Mapping[str, Any]) -> float | None:

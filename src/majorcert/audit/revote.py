@@ -25,6 +25,8 @@ HALF_STEP = 2**-12
 """How far a score up to 1 may be from the half float that it is kept as."""
 UNSEEN = -1
 """A pair of masks that nobody looked at."""
+OF_RULES = ("scores_one", "mask", "mask_threshold")
+"""What a network says that makes no votes of its scores; of others it is said by whoever asks."""
 RECENT = ("network_sha256",)
 """What older evidence does not say."""
 
@@ -108,7 +110,7 @@ def check_network(place: int, network: Network, evidence: Evidence) -> Check:
     keys = ("weights_sha256", "network_sha256", "strategy", "view", "threshold", "image_size", "n_classes")
     differences = [
         Difference(f"{key} of evidence {place}, as of its network", found.get(key), evidence.provenance.get(key))
-        for key in (*keys, "class_names", *(key for key in ("rule",) if key in {**found, **evidence.provenance}))
+        for key in (*keys, "class_names", *(key for key in OF_RULES if key in found), "rule")
         if evidence.provenance.get(key, found[key] if key in RECENT else None) != found.get(key)
     ]
     return Check(f"weights of {evidence.provenance.get('strategy')}", len(keys) + 1, tuple(differences))

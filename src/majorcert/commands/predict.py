@@ -11,10 +11,10 @@ from majorcert.files.photo import Photos, read_patches
 from majorcert.reports.predictions import (
     about,
     cells,
+    distinct,
     header,
     known_bound,
     predictions,
-    read_sizes,
     sentence,
     without_a_vote,
 )
@@ -71,8 +71,7 @@ def predict(
     ]
     pooled = pool or (len(loaded) == 1 and loaded[0].pooled)
     together = Ensemble([defender for each in loaded for defender in each.defenders], pooled=pooled)
-    asked = patch or (["5"] if max(together.image_size) <= 32 else ["2%"])
-    read_sizes(asked, together.image_size)
+    asked = distinct(patch or (["5"] if max(together.image_size) <= 32 else ["2%"]), together.image_size)
     resizing, files, found = resizing_of(together.defenders), photo_files(image), list[dict[str, Any]]()
     reading: dict[str, Any] = {"skip_bad": skip_bad, "told": remark}
     with bar("predicting") as shown:

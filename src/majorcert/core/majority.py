@@ -83,13 +83,13 @@ def verdict_of(
 def survey(defenders: Sequence[Evidence], sets: Sets, patch: Patch, doubtful: Bools) -> tuple[Bools, Witnesses]:
     """(images, placement rows, placement columns) where the clean label is safe, and witnesses of where it is not.
 
-    Only doubtful images are looked at, a few at a time, which keeps arrays small however many there are.
+    Only doubtful images are looked at, a few at a time. Who cannot say such sets is asked, and refuses, if none is.
     """
     n_rows, n_columns = patch.n_placements(defenders[0].image_size)
     safe = np.ones((len(doubtful), n_rows, n_columns), dtype=bool)
     witnesses: list[Witness | None] = [None] * len(doubtful)
     step = max(1, CHUNK_BYTES // (4 * n_rows * n_columns * min(defenders[0].n_classes, 64)))
-    for start in range(0, np.count_nonzero(doubtful), step):
+    for start in range(0, max(1, int(doubtful.sum())), step):
         images = np.flatnonzero(doubtful)[start : start + step]
         some = [defender[images] for defender in defenders]
         contest = Contest.of(some, lambda each: sets(each).everywhere(patch, each.image_size))

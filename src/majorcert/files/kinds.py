@@ -118,6 +118,8 @@ def _ballot_arrays(ballots: Ballots | MaskPairs) -> dict[str, Array]:
 
 def _ballots(arrays: Arrays, attributes: Mapping[str, Any]) -> Ballots:
     facts = typed(attributes, VotingFacts)
+    if "mask" in attributes:
+        raise BallotsError("votes with a mask on record, which only a verdict says of what was made of them")
     return Ballots(
         arrays["labels"],
         strategy=facts.strategy,

@@ -14,7 +14,7 @@ from majorcert.errors import BallotsError
 from majorcert.nets.company import Network
 from majorcert.nets.hiding import check_view
 from majorcert.nets.models import ModelConfig
-from majorcert.nets.rules import VOTES, check_rule
+from majorcert.nets.rules import VOTES, check_rule, facts_of
 from majorcert.nets.scorer import PRECISIONS, Health, Precision, Scorer
 from majorcert.nets.sight import check_sight
 from majorcert.nets.tensor_votes import distance_of, most_votes, rounded_down, votes_of
@@ -113,8 +113,8 @@ class Voter:
 
     def facts(self) -> dict[str, Any]:
         """What the ballots depend on beside the weights and the images, as plain JSON."""
-        rule = {} if self.rule == VOTES else {"rule": self.rule}
-        return {"threshold": self.threshold, "view": self.cutter.view, **rule, **self.scorer.facts()}
+        own = {"threshold": self.threshold, "view": self.cutter.view, **facts_of(self.rule)}
+        return {**own, **self.scorer.facts()}
 
     def vote(
         self, images: Tensor, *, keep_scores: bool = False, progress: Callable[[int], None] | None = None

@@ -105,6 +105,12 @@ def read_sizes(asked: Sequence[str], image_size: ImageSize) -> list[Patch]:
     return [Patch(1) if is_of_photo(each) else read_patches([each], image_size, None)[0] for each in asked]
 
 
+def distinct(asked: Sequence[str], image_size: ImageSize) -> list[str]:
+    """Each patch that is asked for once, however it is written; what does not fit in the image is refused."""
+    sizes = read_sizes(asked, image_size)
+    return list({key(given, patch): given for given, patch in zip(asked, sizes, strict=True)}.values())
+
+
 def known_bound(asked: Sequence[str]) -> Patch | None:
     """The smallest patch that contains all that are asked for, if no photo must be seen to know them."""
     if not asked or any(is_of_photo(each) for each in asked):

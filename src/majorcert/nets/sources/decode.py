@@ -55,7 +55,7 @@ def glance(path: Path) -> tuple[ImageSize, bool]:
     """The (height, width) of the upright photo, and whether it is coloured, from the file's header alone."""
     try:
         with opened(path) as file:
-            turned = file.getexif().get(0x0112) in (5, 6, 7, 8)
+            turned = file.format != "TIFF" and file.getexif().get(0x0112) in (5, 6, 7, 8)  # Pillow turns TIFF itself
             size = (file.width, file.height) if turned else (file.height, file.width)
             return size, file.mode not in GREY_MODES
     except DataError:
