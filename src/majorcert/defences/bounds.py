@@ -121,7 +121,7 @@ class Bounds(Evidence):
         placement that contains it is excluded for it.
         """
         words = self._possible(patch)
-        any_where = np.bitwise_or.reduce(words.reshape(len(self), -1, words.shape[3]), axis=1)
+        any_where = np.bitwise_or.reduce(words, axis=(1, 2))
         listed = list_labels(unpack(any_where, self.n_classes))
         members = _has(words, listed)
         rows, columns = (np.arange(n) for n in words.shape[1:3])
@@ -137,7 +137,7 @@ class Bounds(Evidence):
         height, width = patch.n_placements(self.image_size)
         words = np.full((len(self), height, width, self.words.shape[2]), EVERY, np.int16)
         for larger, part in self.sizes.parts(self.image_size):
-            grid = self.words[:, part].reshape(len(self), *larger.n_placements(self.image_size), -1)
+            grid = self.words[:, part].reshape(len(self), *larger.n_placements(self.image_size), words.shape[3])
             tall = np.full((len(self), height, *grid.shape[2:]), EVERY, np.int16)
             for rows in _around(patch.height, larger.height, self.image_size[0]):
                 tall &= grid.take(rows, axis=1)
@@ -156,14 +156,14 @@ def pack(possible: Bools) -> npt.NDArray[np.int16]:
     """(..., words) of (..., classes): a bit for each label."""
     n_classes = possible.shape[-1]
     rest = [(0, 0)] * (possible.ndim - 1) + [(0, -n_classes % WORD)]
-    bits = np.pad(possible, rest).reshape(*possible.shape[:-1], -1, WORD)
+    bits = np.pad(possible, rest).reshape(*possible.shape[:-1], -(-n_classes // WORD), WORD)
     return (bits * (1 << np.arange(WORD))).sum(axis=-1).astype(np.int16)
 
 
 def unpack(words: npt.NDArray[np.int16], n_classes: int) -> Bools:
     """(..., classes) of (..., words)."""
     bits = words[..., None] >> np.arange(WORD) & 1
-    return bits.reshape(*words.shape[:-1], -1)[..., :n_classes].astype(bool)
+    return bits.reshape(*words.shape[:-1], words.shape[-1] * WORD)[..., :n_classes].astype(bool)
 
 
 def _has(words: npt.NDArray[np.int16], labels: Ints) -> Bools:
