@@ -27,8 +27,8 @@ def clipped(spec: str, one: int, n: int = 24, seed: int = 0) -> mc.ClippedScores
 
 
 def labels_in(reach: mc.Reach, image: int, place: tuple[int, int]) -> set[int]:
-    here = reach.at(np.array([image]), np.array([place[0]]), np.array([place[1]]))
-    return {label for label in range(N_CLASSES) if here.has(np.array([label])).item()}
+    here = reach.at(np.array([image]), np.array([place[0]]), np.array([place[1]]), np.arange(N_CLASSES)[None])
+    return set(np.flatnonzero(here[0]).tolist())
 
 
 @pytest.mark.parametrize(

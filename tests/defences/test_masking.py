@@ -292,8 +292,8 @@ def test_the_sets_are_the_literal_ones(patch: Size, tolerance: float | None) -> 
         assert pairs.label[i] == literal.label
         for top, left in oracle.placements(patch, (6, 7)):
             for said, expected in ((reach, literal.reach()), (without, literal.without())):
-                here = said.at(np.array([i]), np.array([top]), np.array([left]))
-                assert {c for c in range(4) if here.has(np.array([c])).item()} == expected[top, left]
+                here = said.at(np.array([i]), np.array([top]), np.array([left]), np.arange(4)[None])
+                assert set(np.flatnonzero(here[0]).tolist()) == expected[top, left]
 
 
 def test_detection_looks_only_where_a_mask_changes_the_label(monkeypatch: pytest.MonkeyPatch) -> None:

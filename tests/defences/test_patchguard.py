@@ -96,8 +96,9 @@ def test_the_verdict_is_the_oracles(seed: int) -> None:
         assert verdict.predicted[i] == said(points, list(touched.values()), share)
         for (top, left), hit in touched.items():
             expected = in_reach(points, list(touched.values()), hit, share)
-            here = reach.at(np.array([i]), np.array([top]), np.array([left]))
-            assert {c for c in range(scores.n_classes) if here.has(np.array([c])).item()} == expected
+            every = np.arange(scores.n_classes)[None]
+            here = reach.at(np.array([i]), np.array([top]), np.array([left]), every)
+            assert set(np.flatnonzero(here[0]).tolist()) == expected
             assert verdict.safe is not None
             assert verdict.safe[i, top, left] == (len(expected) == 1)
     certified = masked_certified(

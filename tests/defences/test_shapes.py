@@ -4,7 +4,6 @@ from collections import Counter
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -115,5 +114,5 @@ def test_crosses_join_pools_ensembles_and_masked_scores() -> None:
             one = Points(points, sets, (2, 1), Fraction(threshold), (2, 1), SIZE)
             assert masked.label[i] == one.label
             for (top, left), expected in one.reach().items():
-                here: Any = reach.at(np.array([i]), np.array([top]), np.array([left]))
-                assert {c for c in range(N_CLASSES) if here.has(np.array([c])).item()} == expected
+                here = reach.at(np.array([i]), np.array([top]), np.array([left]), np.arange(N_CLASSES)[None])
+                assert set(np.flatnonzero(here[0]).tolist()) == expected
