@@ -113,6 +113,14 @@ def test_methods_that_are_none_are_refused() -> None:
         differences(alone, [masks])
 
 
+def test_an_alert_is_told_as_recorded_whatever_tolerance_the_evidence_came_with() -> None:
+    shaken = votes("columns:1", distance=np.full((N, 6), 0.01)).tolerating(0.1)
+    for evidence in ([shaken], [mc.Pool([shaken])]):
+        verdict = mc.detect(evidence, 1)
+        assert not np.all(verdict.alert)
+        assert differences(verdict, evidence) == []
+
+
 def test_a_word_of_pools_in_a_record_of_votes_is_just_a_word() -> None:
     columns = votes("columns:1", provenance={"members": "two"})
     assert differences(mc.certify([columns], 1), [columns]) == []

@@ -215,7 +215,7 @@ def _compared(verdict: Verdict, row: int, opinion: Opinion) -> dict[str, list[Di
 
 def _alert_faults(verdict: Verdict, row: int, evidence: Sequence[Evidence], patch: tuple[int, int]) -> list[Difference]:
     """Is there an alert on the clean image itself just where it says another label without some part, as recorded?"""
-    told = [testimony(each, each.provenance, row, patch) for each in evidence]
+    told = [testimony(each, each.provenance, row, patch) for each in (given.as_recorded() for given in evidence)]
     expected, found = alert_of(told, verdict.slack), None if verdict.alert is None else bool(verdict.alert[row])
     return [] if expected == found else [Difference("alert", expected, found, int(verdict.images[row]))]
 
