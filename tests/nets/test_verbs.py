@@ -80,6 +80,17 @@ def test_some_images_by_lot(runs: Path, tmp_path: Path) -> None:
     assert any("9 of 60 images, by lot" in sentence for sentence in told)
 
 
+def test_images_taken_out_of_a_split_keep_their_true_labels(runs: Path, tmp_path: Path) -> None:
+    """In another order, and then some of these by lot."""
+    some = replace(shapes(30), split="test").subset(torch.tensor([7, 1, 3, 5, 26, 0]))
+    for n in (None, 4):
+        (store, _) = vote(runs, some, out=tmp_path / str(n), limit=n, device="cpu")
+        recorded = mc.Ballots.load(store)
+        found = read_truth(tmp_path / str(n) / truth_name("shapes", "test"), recorded)
+        assert len(recorded) == (n or 6)
+        assert found.tolist() == [int(number) % 3 for number in recorded.images]
+
+
 def test_one_folder_is_for_one_ensemble(runs: Path, tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="already holds"):
         train(shapes(), runs, strategies=["rows:2", "rows:3"], recipe="digits", device="cpu", epochs=1)

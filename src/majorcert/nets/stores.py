@@ -3,6 +3,9 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+import torch
+from torch import Tensor
+
 from majorcert.errors import StoreError
 from majorcert.files.photo_sizes import photos_name, write_photos
 from majorcert.files.truth import truth_name, write_truth
@@ -44,4 +47,13 @@ def keep_truth(whole: Dataset, images: Dataset, store: str, folder: Path) -> Non
         "images_sha256": images.sha256(),
         "class_names": list(images.class_names),
     }
-    write_truth(beside / name, whole.labels.numpy(), origin)
+    write_truth(beside / name, _by_number(whole.labels, whole.numbers).numpy(), origin)
+
+
+def _by_number(labels: Tensor, numbers: Tensor | None) -> Tensor:
+    """Labels at the places of their images in the split; -1, which is no label, where none is known."""
+    if numbers is None:
+        return labels
+    placed = torch.full((int(numbers.max()) + 1,), -1, dtype=labels.dtype)
+    placed[numbers] = labels
+    return placed
