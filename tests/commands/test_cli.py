@@ -628,6 +628,7 @@ def test_version_help_and_completion() -> None:
     assert done("--version") == f"majorcert {mc.__version__}\n"
     for verb in ("train", "vote", "certify", "predict"):
         assert f"Example: majorcert {verb}" in " ".join(done(verb, "--help").split())
+    assert "the extra `imagenet`" in " ".join(done("predict", "--help").split())  # square brackets would be markup
     asking = {**ENVIRONMENT, "_MAJORCERT_COMPLETE": "source_bash"}
     command = [sys.executable, "-m", "majorcert"]
     script = subprocess.run(command, env=asking, capture_output=True, text=True, check=False).stdout

@@ -79,6 +79,20 @@ def test_true_labels_are_counted_not_believed(tmp_path: Path) -> None:
     assert (facts["is"], facts["images"]) == ("true labels", 2)
 
 
+def test_a_verdict_on_a_pool_names_whose_votes_it_adds_up(tmp_path: Path) -> None:
+    about: dict[str, Any] = {"image_size": (8, 8), "n_classes": 3}
+    ballots = [mc.Ballots(np.zeros((5, 8), int), strategy=cut, **about) for cut in ("rows:2", "columns:3")]
+    mc.top_k(mc.Pool(ballots), 2, 2).save(path := tmp_path / "top.jsonl")
+    facts = info(path)
+    assert (facts["promise"], facts["strategies"]) == ("top-k", ["rows:2", "columns:3"])
+    header, *rows = path.read_text().splitlines()
+    for members in ("rows:2", ["rows:2"], [], {}):  # claims of any shape are no members
+        claimed = json.loads(header)
+        claimed["defenders"][0]["members"] = members
+        path.write_text("\n".join([json.dumps(claimed), *rows]) + "\n")
+        assert info(path)["strategies"] == ["?"]
+
+
 def test_a_path_that_cannot_be_is_told_in_one_sentence(tmp_path: Path) -> None:
     assert "cannot be read" in refused(tmp_path / ("x" * 5000))
 

@@ -59,6 +59,9 @@ def stores(trained: tuple[Path, Result], photos: Path) -> list[Path]:
     runs, _ = trained
     said = done("vote", runs, photos, "--device", "cpu").stderr
     assert "val is taken as the split 'test'" in said
+    widest = max(patch_from_photo("2%", size, (10, 12), Resizing("pad")).height for size in SIZES)
+    assert f"2% of each photo: at most {widest}x" in said
+    assert f"Against {widest}x" in said  # as `advise --patch 2%` would have it
     return sorted(runs.glob("*/photos-test.zarr"))
 
 

@@ -17,7 +17,7 @@ from majorcert.nets import estimate, learner
 from majorcert.nets import train as training
 from majorcert.nets.config import TrainConfig
 from majorcert.nets.data import Dataset, load_to_train
-from majorcert.nets.defaults import duration, scaled, suited
+from majorcert.nets.defaults import duration, scaled, scaled_apart, suited
 from majorcert.nets.defender import Defender
 from majorcert.nets.estimate import seconds_of
 from majorcert.nets.mirrors import mirrored_classes
@@ -48,6 +48,15 @@ def test_strategies_grow_with_the_image(image_size: tuple[int, int]) -> None:
     assert scaled("masks:5/3", (224, 224)) == "masks:35/21"
     assert scaled("masks:5/3", (64, 96)) == "masks:10x15/6"
     assert scaled("columns:32/32", (48, 60), "undefended") == "columns:60/60"
+
+
+def test_small_images_make_no_two_members_alike() -> None:
+    """Twice the same strategy is twice the same network: one seed, one set of weights, and no second opinion."""
+    usual = strategies_of("best")
+    assert scaled_apart(usual, (24, 24), "best") == ["columns:4", "columns:5", "columns:6"]
+    assert scaled_apart(usual, (16, 16), "best") == ["columns:3", "columns:4", "columns:5"]
+    assert scaled_apart(usual, (32, 32), "best") == list(usual)
+    assert scaled_apart(usual, (2, 2), "best") == ["columns:1", "columns:2"]  # there are no more
 
 
 @pytest.mark.parametrize("name", ["best", "masking", "masking-best", "small", "undefended"])

@@ -70,6 +70,7 @@ def choice(who: str, certified: float, clean: float = 0.9, **more: object) -> Ch
         ([choice("a", 0.6), choice("b", 0.5)], "take a (60.0%", "b ("),
         ([choice("a", 0.60, 0.85), choice("b", 0.595, 0.93)], "take b (59.5%", "a ("),  # as good, and more accurate
         ([choice("a", 0.6, views=90), choice("b", 0.6)], "take b (", "a ("),  # as good, and cheaper
+        ([choice("a", 0.595), choice("b", 0.6)], "take b (60.0%", "a ("),  # no dearer, and certifies more
         (
             [choice("a", 0.8, knows=True), choice("b", 0.5)],
             "no bound on the patch is known when predicting, b",

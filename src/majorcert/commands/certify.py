@@ -70,10 +70,8 @@ def certify(
     if json:
         say_json(lines)
         return
-    if len(defenders) > 1 and not method and not top:
-        alone = [
-            each for size in patches for each in judged("drs-local", defenders, size, 0, promise) if promise != "joint"
-        ]
+    if len(defenders) > 1 and not method and not top and promise != "joint":
+        alone = [each for size in patches for each in judged("drs-local", defenders, size, 0, promise)]
         lines += [counted(who, verdict, labels) for who, verdict in alone]
     if labels is None:
         remark("true labels are not known: 'certified' counts all images, right or wrong (give them with --truth)")

@@ -52,7 +52,7 @@ def predict(
 
     Without --ensemble it is the one for CIFAR-10's ten classes that comes with majorcert. A --patch in pixels of the
     networks' image is a bound as well: where an ensemble has defenders that must know one, they predict. 'imagenet' is
-    a classifier for a thousand classes (install majorcert[imagenet]), behind masks that cover the patches asked for.
+    a classifier for a thousand classes (install the extra `imagenet`), behind masks that cover the patches asked for.
     """
     import torch
 

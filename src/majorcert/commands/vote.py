@@ -10,8 +10,8 @@ from majorcert.files.evidence import load_evidence
 from majorcert.files.store import Store
 from majorcert.files.truth import find_truth
 from majorcert.reports.abstention import abstentions
-from majorcert.reports.advise import briefly
-from majorcert.reports.asked import tell_abstentions
+from majorcert.reports.advise import SHARE, briefly
+from majorcert.reports.asked import patches_of, tell_abstentions
 from majorcert.reports.terminal import bar, remark, say_json
 
 
@@ -73,6 +73,7 @@ def vote(
         tell_abstentions(abstentions([str(evidence.provenance.get("strategy"))], [evidence]), len(evidence))
     labels = find_truth(None, stores[0], voted[0]) if len(voted) == len(stores) else None
     if labels is not None and len({(each.image_size, each.n_classes) for each in voted}) == 1:
-        remark(f"{briefly(voted, labels)}; `majorcert advise` tells more")
+        (patch,) = patches_of([SHARE], stores[0], voted[0])
+        remark(f"{briefly(voted, patch, labels)}; `majorcert advise` tells more")
     if json:
         say_json({"evidence": stores})

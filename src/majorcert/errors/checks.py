@@ -49,7 +49,8 @@ def sides_of(patch: Any, image_size: tuple[int, int] | None = None) -> tuple[Any
     share = re.fullmatch(r" *([0-9]{1,2}(?:\.[0-9]{1,6})?) ?% *", patch)
     if share and image_size and float(share[1]):  # the smallest square whose area is at least so much
         return (math.isqrt(math.ceil(Fraction(share[1]) * image_size[0] * image_size[1] / 100) - 1) + 1,)
-    what = "a patch; write a side as in '5', or height x width as in '2x7'"
+    share_too = ", or a share as in '2%'" if image_size else ""
+    what = f"a patch; write a side as in '5', or height x width as in '2x7'{share_too}"
     sides = parsed(patch, r"([0-9]{1,6})(?:x([0-9]{1,6}))?", what, PatchError)
     return tuple(int(side) for side in sides if side is not None)
 

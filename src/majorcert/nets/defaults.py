@@ -1,6 +1,7 @@
 """What suits images of a size, so many of them, and a device, where nobody says otherwise: made for 32x32, scaled."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
@@ -43,6 +44,18 @@ def scaled(spec: str, image_size: ImageSize, recipe: str = "best", *, patch_give
             sides = grown(patch.height, height), grown(patch.width, width)
         return str(Masks(*sides, stride=grown(hiding.stride, side)))
     return spec
+
+
+def scaled_apart(specs: Sequence[str], image_size: ImageSize, recipe: str, *, patch_given: bool = False) -> list[str]:
+    """All of them scaled; of those that a small image makes alike, the later is wider by a pixel, or left out."""
+    found: list[str] = []
+    for spec in specs:
+        cut = read_hiding(scaled(spec, image_size, recipe, patch_given=patch_given))
+        while str(cut) in found and isinstance(cut, Columns | Rows | Blocks) and cut.size < min(image_size):
+            cut = replace(cut, size=cut.size + 1)
+        if str(cut) not in found:
+            found.append(str(cut))
+    return found
 
 
 def suited(config: TrainConfig, image_size: ImageSize, n_images: int, device: torch.device) -> TrainConfig:

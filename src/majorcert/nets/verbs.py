@@ -14,7 +14,7 @@ from majorcert.nets import shards
 from majorcert.nets import train as training
 from majorcert.nets.config import TrainConfig
 from majorcert.nets.data import Dataset, Split, load, load_to_train
-from majorcert.nets.defaults import duration, scaled, suited
+from majorcert.nets.defaults import duration, scaled_apart, suited
 from majorcert.nets.defender import load_defender
 from majorcert.nets.device import place_among, usable_device
 from majorcert.nets.ensemble_file import member_names, write_members
@@ -94,9 +94,8 @@ def train(
         told(f"{', '.join(patches)}: at most {', '.join(against)} of {data.image_size[0]}x{data.image_size[1]} pixels")
     where, own = usable_device(device), Own.of(model, factory, mean, std)
     chosen = recipe or ("masking" if patches and not strategies else recipe_for(strategies or [], data.image_size))
-    specs = strategies or [
-        scaled(spec, data.image_size, chosen, patch_given=bool(patches)) for spec in strategies_of(chosen, against)
-    ]
+    usual = strategies_of(chosen, against) if not strategies else ()
+    specs = strategies or scaled_apart(usual, data.image_size, chosen, patch_given=bool(patches))
     configs = [named(chosen, spec, data.channels, data.n_classes) for spec in specs]
     if recipe is None:
         configs = [suited(config, data.image_size, len(data), where) for config in configs]

@@ -12,7 +12,7 @@ from majorcert.core.detection import detect
 from majorcert.core.majority import majorcert
 from majorcert.core.plurality import Ints
 from majorcert.core.reach import Evidence
-from majorcert.core.threat import Patch, as_patch
+from majorcert.core.threat import Patch
 from majorcert.core.verdict import Verdict
 from majorcert.defences.pool import Pool
 from majorcert.reports.contents import defender_names
@@ -66,9 +66,9 @@ def choices(defenders: Sequence[Evidence], patch: Patch, truth: npt.ArrayLike) -
     return found
 
 
-def briefly(defenders: Sequence[Evidence], truth: Ints) -> str:
-    """Advice by some of the images, against patches of 2% of each."""
-    patch, n = as_patch(SHARE, defenders[0].image_size), min(len(truth), BRIEF)
+def briefly(defenders: Sequence[Evidence], patch: Patch, truth: Ints) -> str:
+    """Advice by some of the images."""
+    n = min(len(truth), BRIEF)
     return advice(choices([each[:n] for each in defenders], patch, truth[:n]), patch)
 
 
@@ -92,7 +92,7 @@ def advice(found: Sequence[Choice], patch: Patch) -> str:
     """In one sentence what to take, and what else to think of.
 
     Of those that certify as much as the best, as far as so many images can tell, the most accurate is taken, and of
-    several such the one that looks at the fewest views.
+    several such the one that looks at the fewest views; if these are as many, the one that certifies most.
     """
     recovery = [each for each in found if each.promise == "recovery"]
     best = _best(recovery)
@@ -115,7 +115,7 @@ def advice(found: Sequence[Choice], patch: Patch) -> str:
 def _best(found: Sequence[Choice]) -> Choice:
     most = max(found, key=lambda each: each.certified)
     as_good = [each for each in found if each.certified >= most.certified - _doubt(most) / 2]
-    return min(as_good, key=lambda each: (-round(each.clean, 3), each.views))
+    return min(as_good, key=lambda each: (-round(each.clean, 3), each.views, -each.certified))
 
 
 def _doubt(choice: Choice) -> float:

@@ -1,6 +1,7 @@
 """What a file or folder is: what was found in it, and apart from that what it claims of itself. Needs no torch."""
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -78,15 +79,24 @@ def _told(facts: dict[str, Any]) -> Artifact:
 
 
 def _verdict(verdict: Verdict) -> Artifact:
+    told = [each for defender in verdict.defenders for each in _members(defender)]
     found = {
+        "promise": verdict.promise,
         "method": verdict.method,
         "patch": str(verdict.patch),
         "images": len(verdict),
         "certified": int(verdict.certified.sum()),
-        "strategies": [str(defender.get("strategy", "?")) for defender in verdict.defenders],
-        "fragile": [defender.get("fragile") for defender in verdict.defenders],
+        "strategies": [str(each.get("strategy", "?")) for each in told],
+        "fragile": [each.get("fragile") for each in told],
     }
     return Artifact("a verdict", found, {"defenders": [dict(defender) for defender in verdict.defenders]})
+
+
+def _members(defender: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Those whose votes a pool added up, as it claims; any other defender is one."""
+    members = defender.get("members")
+    listed = isinstance(members, list) and all(isinstance(each, Mapping) for each in members)
+    return members if listed and members else [defender]
 
 
 def _ensemble(path: Path) -> Artifact:
