@@ -32,6 +32,7 @@ from majorcert.nets.data import load as load_data
 from majorcert.nets.defender import Defender
 from majorcert.nets.ensemble_file import member_folders
 from majorcert.nets.models import ModelConfig, build, n_weights
+from majorcert.nets.sources import room
 from majorcert.reports.study import CaseStudy
 
 CEILING = 2**25
@@ -249,12 +250,15 @@ def test_a_zip_bomb(tmp_path: Path) -> None:
         load_data(str(path), "trainval")
 
 
-def test_images_that_would_not_fit_together(tmp_path: Path) -> None:
+def test_images_that_fit_neither_in_memory_nor_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in "ab":
         (tmp_path / name).mkdir()
         for number in range(12):
             Image.new("1", (1500, 1500)).save(tmp_path / name / f"{number}.png")
-    with pytest.raises(mc.DataError, match=r"24 images of 1500x1500 would take 162,000,000 bytes.*give a smaller size"):
+    full = shutil.disk_usage(tmp_path)._replace(free=2 * CEILING)
+    monkeypatch.setattr(room, "memory", lambda: 2 * CEILING)
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: full)
+    with pytest.raises(mc.DataError, match=r"24 images of 1500x1500 take 162,000,000 bytes.*give a smaller size"):
         load_data(str(tmp_path), "trainval", image_size=(1500, 1500), channels=3)
 
 
