@@ -120,16 +120,16 @@ class Contest:
         A rival is said by at most those who have it in their set, the clean label by at least those who have nothing
         else; one choice does both. So the clean label wins every choice iff it beats each rival at these counts.
         """
-        most = (len(self.sets) + 1) * self.n_classes
-        counter: type[np.signedinteger[Any]] = np.int16 if most < 2**15 else np.int64
+        counter: type[np.signedinteger[Any]] = np.int16 if (len(self.sets) + 1) * self.n_classes < 2**15 else np.int64
         unmoved = np.asarray(sum(each.spread(each.only(self.clean)).astype(counter) for each in self.sets))
         firm = standing(unmoved, self.clean.astype(counter)[:, None, None], self.n_classes)
         safe = np.ones((len(self.clean), len(self.sets[0].rows), len(self.sets[0].columns)), dtype=bool)
         for labels in self.rivals.T:
             images = np.flatnonzero((labels != self.clean) & (labels != NO_LABEL) & safe.any(axis=(1, 2)))
-            rival = labels[images].astype(counter)
-            said = np.asarray(sum(each.spread(each.has(rival, images)).astype(counter) for each in self.sets))
-            safe[images] &= standing(said, rival[:, None, None], self.n_classes) < firm[images]
+            if images.size:
+                rival = labels[images].astype(counter)
+                said = np.asarray(sum(each.spread(each.has(rival, images)).astype(counter) for each in self.sets))
+                safe[images] &= standing(said, rival[:, None, None], self.n_classes) < firm[images]
         return safe
 
     def witnesses(self, safe: Bools) -> list[Witness | None]:
