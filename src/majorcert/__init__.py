@@ -40,7 +40,8 @@ if TYPE_CHECKING:
     from majorcert.files.evidence import load_evidence
     from majorcert.files.photo import Resizing, patch_from_photo, patch_on_photo
     from majorcert.nets.bounding import BoundsDefender
-    from majorcert.nets.defender import Defender, Ensemble
+    from majorcert.nets.defender import Defender
+    from majorcert.nets.ensemble import Ensemble
     from majorcert.nets.masking import MaskingDefender
     from majorcert.nets.protect import protect
     from majorcert.nets.verbs import train, vote
@@ -51,7 +52,7 @@ LATER = {
     "Bar": "majorcert.reports.notebook",
     "BoundsDefender": "majorcert.nets.bounding",
     "Defender": "majorcert.nets.defender",
-    "Ensemble": "majorcert.nets.defender",
+    "Ensemble": "majorcert.nets.ensemble",
     "MaskingDefender": "majorcert.nets.masking",
     "Resizing": "majorcert.files.photo",
     "attack": "majorcert.attacks.attack",

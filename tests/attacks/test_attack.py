@@ -12,7 +12,8 @@ from majorcert.attacks.attack import Progress, attack
 from majorcert.attacks.effort import Effort
 from majorcert.errors import DataError, ModelError
 from majorcert.nets.data import Dataset
-from majorcert.nets.defender import Defender, Ensemble
+from majorcert.nets.defender import Defender
+from majorcert.nets.ensemble import Ensemble
 from majorcert.nets.undefended import undefended
 
 torch.set_num_threads(1)

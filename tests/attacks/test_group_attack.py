@@ -19,7 +19,8 @@ from majorcert.attacks.placements import placements_to_probe, sites_of
 from majorcert.attacks.surrogate import Surrogate
 from majorcert.attacks.victim import Sites, Victim
 from majorcert.errors import ModelError
-from majorcert.nets.defender import Defender, Ensemble
+from majorcert.nets.defender import Defender
+from majorcert.nets.ensemble import Ensemble
 from majorcert.nets.undefended import undefended
 
 torch.set_num_threads(1)

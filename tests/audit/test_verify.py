@@ -27,7 +27,8 @@ from majorcert.core.verdict import Verdict, Witness
 from majorcert.errors import DataError, EvidenceError
 from majorcert.files.evidence import load_evidence
 from majorcert.nets.data import Dataset, load
-from majorcert.nets.defender import Defender, Ensemble
+from majorcert.nets.defender import Defender
+from majorcert.nets.ensemble import Ensemble
 from majorcert.nets.models import ModelConfig, build
 from majorcert.nets.views import in_channels
 

@@ -10,7 +10,7 @@ from hostile import Damage, damages, load_or_refuse
 from hypothesis import given, settings
 
 from majorcert.errors import MajorcertError
-from majorcert.nets.defender import Ensemble
+from majorcert.nets.ensemble import Ensemble
 from majorcert.nets.run_folder import Log
 from majorcert.nets.sources import cifar10
 from majorcert.reports.artifact import describe

@@ -12,7 +12,8 @@ import pytest
 import torch
 
 import majorcert as mc
-from majorcert.nets.defender import Defender, Ensemble
+from majorcert.nets.defender import Defender
+from majorcert.nets.ensemble import Ensemble
 from majorcert.nets.models import ModelConfig, build
 from majorcert.nets.views import in_channels
 

@@ -17,7 +17,8 @@ from majorcert.nets.averaging import averaged
 from majorcert.nets.blueprint import Blueprint
 from majorcert.nets.defender import Defender
 from majorcert.nets.folded import folded
-from majorcert.nets.models import ModelConfig, average, build, check, check_weights, mirror, mirrored
+from majorcert.nets.joined import mirrored
+from majorcert.nets.models import ModelConfig, average, build, check, check_weights, mirror
 from majorcert.nets.views import VIEWS, Cutter, View, in_channels
 
 SIZE = (6, 9)

@@ -13,7 +13,8 @@ from torch import nn
 import majorcert as mc
 from majorcert.errors import DataError, ModelError
 from majorcert.nets.data import Dataset
-from majorcert.nets.defender import Defender, Ensemble
+from majorcert.nets.defender import Defender
+from majorcert.nets.ensemble import Ensemble
 from majorcert.nets.ensemble_file import member_names
 from majorcert.nets.images import sha256
 from majorcert.nets.models import ModelConfig, build

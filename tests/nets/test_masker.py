@@ -8,9 +8,10 @@ import torch
 
 import majorcert as mc
 from majorcert.core.reach import NO_LABEL
+from majorcert.nets.joined import Cascade
 from majorcert.nets.masked import MaskCutter, centred, outside, shown
 from majorcert.nets.masker import Masker, _Look
-from majorcert.nets.models import Cascade, ModelConfig, average, build, mirror
+from majorcert.nets.models import ModelConfig, average, build, mirror
 from majorcert.nets.models import cascade as cascaded
 from majorcert.nets.shards import fetched
 

@@ -24,7 +24,7 @@ from majorcert.nets.augment import N_RANDOM, Augment, Moves, gathered
 from majorcert.nets.averaging import averaged
 from majorcert.nets.boxes import FADING, N_NUMBERS, Boxes, Memory, middles_of, under
 from majorcert.nets.data import Dataset
-from majorcert.nets.defender import Ensemble, load_defender
+from majorcert.nets.ensemble import Ensemble, load_defender
 from majorcert.nets.ensemble_file import BOUNDED, write_members
 from majorcert.nets.learner import Learner
 from majorcert.nets.masked import MaskCutter, centred, outside

@@ -22,7 +22,7 @@ from majorcert.files.writer import EvidenceWriter
 from majorcert.nets.blueprint import Blueprint
 from majorcert.nets.checkpoint import Checkpoint
 from majorcert.nets.data import load as load_data
-from majorcert.nets.defender import Ensemble
+from majorcert.nets.ensemble import Ensemble
 from majorcert.nets.ensemble_file import write_members
 from majorcert.nets.models import ModelConfig, build
 from majorcert.nets.sources import cifar10

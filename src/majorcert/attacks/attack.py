@@ -18,7 +18,8 @@ from majorcert.core.threat import Patch, as_patch
 from majorcert.errors import DataError, ModelError, StoreError
 from majorcert.nets.checkpoint import write_json
 from majorcert.nets.data import Dataset
-from majorcert.nets.defender import Defender, Ensemble
+from majorcert.nets.defender import Defender
+from majorcert.nets.ensemble import Ensemble
 from majorcert.nets.sources.order import shuffled
 from majorcert.nets.voter import PRECISIONS, Precision
 

@@ -26,7 +26,7 @@ from majorcert.core.threat import Patch
 from majorcert.core.verdict import Verdict
 from majorcert.errors import DataError, StoreError
 from majorcert.nets.data import Dataset
-from majorcert.nets.defender import Ensemble
+from majorcert.nets.ensemble import Ensemble
 from majorcert.nets.sources.decode import read_image
 from majorcert.nets.voter import Precision
 

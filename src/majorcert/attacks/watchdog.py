@@ -27,7 +27,7 @@ from majorcert.defences.clipped import ClippedScores
 from majorcert.defences.masking import MaskPairs
 from majorcert.defences.patchguard import MaskedScores
 from majorcert.defences.pool import Pool
-from majorcert.nets.defender import Ensemble
+from majorcert.nets.ensemble import Ensemble
 
 FLIPPED = "a certified label changed"
 SILENT = "a certified label changed without an alert"

@@ -69,7 +69,7 @@ def attack(
     from majorcert.attacks.attack import attack as attack_images
     from majorcert.attacks.effort import Effort
     from majorcert.nets.data import load
-    from majorcert.nets.defender import Ensemble
+    from majorcert.nets.ensemble import Ensemble
     from majorcert.nets.resizing import resizing_of
     from majorcert.nets.undefended import load_undefended
     from majorcert.nets.verbs import tell_reading

@@ -56,7 +56,7 @@ def predict(
     """
     import torch
 
-    from majorcert.nets.defender import Ensemble
+    from majorcert.nets.ensemble import Ensemble
     from majorcert.nets.protect import guarded, is_pretrained, protect
     from majorcert.nets.resizing import resizing_of
     from majorcert.nets.sources.photo import photo_files, read_photos

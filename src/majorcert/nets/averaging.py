@@ -9,7 +9,8 @@ from majorcert.errors import ModelError
 from majorcert.nets.blueprint import Blueprint
 from majorcert.nets.ensemble_file import member_folders, resolved, write_members
 from majorcert.nets.folders import ENSEMBLE, check_free
-from majorcert.nets.models import Average, Cascade, Mirror, average, cascade, mirror, mirrors_in
+from majorcert.nets.joined import Average, Cascade, Mirror
+from majorcert.nets.models import average, cascade, mirror, mirrors_in
 from majorcert.nets.own import as_listed
 
 ALIKE = ("strategy", "view", "rule", "image_size", "channels", "class_names")

@@ -15,10 +15,11 @@ from majorcert.files.untrusted import reason
 from majorcert.nets.augment import N_RANDOM, Moves, gathered, jittered, mixed
 from majorcert.nets.boxes import N_NUMBERS, Memory, middles_of, under
 from majorcert.nets.checkpoint import Checkpoint
-from majorcert.nets.config import SQUARES_DECAY, TrainConfig
+from majorcert.nets.config import TrainConfig
 from majorcert.nets.data import Dataset
 from majorcert.nets.map_losses import image_scores, map_losses
 from majorcert.nets.models import build
+from majorcert.nets.optimizer import descend
 from majorcert.nets.processes import Processes
 from majorcert.nets.views import Cutter, to_unit
 
@@ -117,7 +118,8 @@ class Learner:
             self._backward_uphill(views, labels, mixing)
 
         with torch.no_grad():
-            self._descend()
+            descend(self.config, self.lr, self.weights, self._gradients(), self.velocity, self.squares)
+            self.model.zero_grad(set_to_none=True)
             if self.average:
                 torch._foreach_mul_(self.average, self.decay)
                 torch._foreach_add_(self.average, torch._foreach_mul(self.averaged, 1 - self.decay))
@@ -190,34 +192,6 @@ class Learner:
         with torch.autocast("cuda", torch.bfloat16, enabled=views.is_cuda and self.config.precision == "bf16"):
             logits = self.network(views)
         return logits.float()
-
-    def _descend(self) -> None:
-        """Stochastic gradient descent with Nesterov momentum; torch's own reads the learning rate on the CPU."""
-        gradients = self._gradients()
-        if self.config.clip:
-            length = torch.stack(torch._foreach_norm(gradients)).norm()
-            torch._foreach_mul_(gradients, (self.config.clip / (length + 1e-12)).clamp(max=1))
-        if self.squares:
-            self._descend_adam(gradients)
-            return
-        torch._foreach_add_(gradients, self.weights, alpha=self.config.weight_decay)
-        torch._foreach_mul_(self.velocity, self.config.momentum)
-        torch._foreach_add_(self.velocity, gradients)
-        torch._foreach_add_(gradients, self.velocity, alpha=self.config.momentum)
-        torch._foreach_mul_(gradients, -self.lr)
-        torch._foreach_add_(self.weights, gradients)
-        self.model.zero_grad(set_to_none=True)
-
-    def _descend_adam(self, gradients: list[Tensor]) -> None:
-        """Adam, with its weight decay apart from the gradient."""
-        torch._foreach_lerp_(self.velocity, gradients, 1 - self.config.momentum)
-        torch._foreach_mul_(self.squares, SQUARES_DECAY)
-        torch._foreach_addcmul_(self.squares, gradients, gradients, 1 - SQUARES_DECAY)
-        steps = torch._foreach_div(self.velocity, torch._foreach_add(torch._foreach_sqrt(self.squares), 1e-8))
-        torch._foreach_add_(steps, self.weights, alpha=self.config.weight_decay)
-        torch._foreach_mul_(steps, -self.lr)
-        torch._foreach_add_(self.weights, steps)
-        self.model.zero_grad(set_to_none=True)
 
     def recorded(self) -> Callable[[], None]:
         """`step` as one replay of a CUDA graph, which spares the launch of some hundred small kernels.

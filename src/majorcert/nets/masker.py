@@ -13,8 +13,9 @@ from majorcert.core.tally import count_votes
 from majorcert.core.threat import ImageSize
 from majorcert.defences.masking import Masks, double_masking
 from majorcert.nets.company import Network
+from majorcert.nets.joined import Cascade
 from majorcert.nets.masked import MaskCutter, centred
-from majorcert.nets.models import Cascade, ModelConfig, first_of
+from majorcert.nets.models import ModelConfig, first_of
 from majorcert.nets.scorer import Health, Precision, Scorer
 from majorcert.nets.tensor_votes import distance_of, rounded_down, votes_of
 

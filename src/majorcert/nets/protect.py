@@ -12,7 +12,7 @@ from majorcert.errors import ModelError
 from majorcert.errors.checks import checked_size, whole
 from majorcert.errors.frozen import filled
 from majorcert.nets.blueprint import Blueprint
-from majorcert.nets.defender import Ensemble
+from majorcert.nets.ensemble import Ensemble
 from majorcert.nets.imagenet import pretrained
 from majorcert.nets.masking import MaskingDefender
 from majorcert.nets.models import ModelConfig, foreign

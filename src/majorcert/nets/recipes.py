@@ -7,16 +7,14 @@ from typing import Any
 from majorcert.core.regions import Columns, Rows, Strategy
 from majorcert.core.threat import ImageSize
 from majorcert.defences.bounds import Sizes
-from majorcert.defences.fields import Fields
 from majorcert.defences.masking import Masks
 from majorcert.errors import ModelError
 from majorcert.nets.augment import Augment
 from majorcert.nets.boxes import Boxes
 from majorcert.nets.config import TrainConfig
 from majorcert.nets.hiding import Hiding, check_view, read_hiding
-from majorcert.nets.ibp import Widening
-from majorcert.nets.local import LOCAL
 from majorcert.nets.models import ModelConfig
+from majorcert.nets.peer_recipes import bagcert, cbn, ibp, pg_bn, smoothed_vit
 from majorcert.nets.resnet import Stride
 from majorcert.nets.views import View, in_channels
 
@@ -24,6 +22,14 @@ DIGITS_STRATEGIES = ("rows:2", "columns:2", "blocks:4")
 """For 8x8 images."""
 PAPER_STRATEGIES = ("rows:4", "columns:4", "blocks:12")
 """For 32x32 images."""
+SGD: dict[str, Any] = {
+    "batch_size": 512,
+    "lr": 0.2,
+    "ema_decay": 0.999,
+    "warmup": 3,
+    "augment": Augment(shift=4, flip=True),
+}
+"""How most networks for such images learn."""
 
 
 def digits(cut: Hiding, channels: int = 1, n_classes: int = 10) -> TrainConfig:
@@ -63,17 +69,8 @@ def best(cut: Strategy, channels: int = 3, n_classes: int = 10) -> TrainConfig:
 
     The published defenders average two such networks (seeds 0 and 1) and their mirror images: `majorcert average`.
     """
-    return TrainConfig(
-        strategy=cut,
-        view="crop",
-        model=ModelConfig("resnet", in_channels("crop", channels), n_classes, width=96, strides=_lengthwise(cut)),
-        epochs=225,
-        batch_size=512,
-        lr=0.2,
-        ema_decay=0.999,
-        warmup=3,
-        augment=Augment(shift=4, flip=True),
-    )
+    network = ModelConfig("resnet", in_channels("crop", channels), n_classes, width=96, strides=_lengthwise(cut))
+    return TrainConfig(cut, "crop", network, epochs=225, **SGD)
 
 
 def small(cut: Strategy, channels: int = 3, n_classes: int = 10) -> TrainConfig:
@@ -84,37 +81,16 @@ def small(cut: Strategy, channels: int = 3, n_classes: int = 10) -> TrainConfig:
 
 def undefended(cut: Strategy, channels: int = 3, n_classes: int = 10) -> TrainConfig:
     """An ordinary ResNet-18 that sees the whole image at once and says one label: what defences are compared with."""
-    return TrainConfig(
-        strategy=cut,
-        view="crop",
-        model=ModelConfig("resnet", in_channels("crop", channels), n_classes),
-        epochs=60,
-        batch_size=512,
-        lr=0.2,
-        ema_decay=0.999,
-        warmup=3,
-        threshold=None,
-        augment=Augment(shift=4, flip=True),
-    )
+    network = ModelConfig("resnet", in_channels("crop", channels), n_classes)
+    return TrainConfig(cut, "crop", network, epochs=60, threshold=None, **SGD)
 
 
 def masking(cut: Hiding, channels: int = 3, n_classes: int = 10) -> TrainConfig:
     """Double masking: a ResNet-18 that sees images under two boxes, larger than the masks; some minutes on a GPU."""
     if not isinstance(cut, Masks):
         raise ModelError(f"this recipe is for masks, such as 'masks:5/3', got {cut}")
-    return TrainConfig(
-        strategy=cut,
-        view="masked",
-        model=ModelConfig("resnet", in_channels("masked", channels), n_classes),
-        epochs=90,
-        batch_size=512,
-        lr=0.2,
-        ema_decay=0.999,
-        warmup=3,
-        threshold=None,
-        augment=Augment(shift=4, flip=True),
-        boxes=_boxes(cut),
-    )
+    network = ModelConfig("resnet", in_channels("masked", channels), n_classes)
+    return TrainConfig(cut, "masked", network, epochs=90, threshold=None, boxes=_boxes(cut), **SGD)
 
 
 def masking_best(cut: Hiding, channels: int = 3, n_classes: int = 10) -> TrainConfig:
@@ -130,85 +106,6 @@ def masking_small(cut: Hiding, channels: int = 3, n_classes: int = 10) -> TrainC
     """As `masking-best`, at half of the weights, most of them where images are large: what comes with majorcert."""
     config = masking_best(cut, channels, n_classes)
     return replace(config, model=replace(config.model, width=56, blocks=(2, 2, 3, 1)))
-
-
-def bagcert(cut: Strategy, channels: int = 3, n_classes: int = 10) -> TrainConfig:
-    """As BagCert: the cells of one map vote, every cell learns, and the truth is to lead by far."""
-    return TrainConfig(
-        strategy=cut,
-        view="whole",
-        model=_local(cut, in_channels("whole", channels), n_classes),
-        epochs=60,
-        batch_size=256,
-        lr=0.1,
-        ema_decay=0.999,
-        warmup=3,
-        margin=1.0,
-        augment=Augment(shift=4, flip=True),
-    )
-
-
-def ibp(cut: Hiding, channels: int = 3, n_classes: int = 10) -> TrainConfig:
-    """Interval bounds: a small network of local features that learns from the worst case under a patch."""
-    if not isinstance(cut, Sizes):
-        raise ModelError(f"this recipe is for bounds, such as 'bounds:5', got {cut}")
-    return TrainConfig(
-        strategy=cut,
-        view="bounds",
-        model=ModelConfig("ibp", in_channels("bounds", channels), n_classes),
-        epochs=120,
-        batch_size=256,
-        lr=1e-3,
-        weight_decay=0.0,
-        optimizer="adam",
-        clip=5.0,
-        ema_decay=0.999,
-        warmup=1,
-        threshold=None,
-        precision="float32",
-        augment=Augment(shift=2, flip=True),
-        widening=Widening(tried=4),
-    )
-
-
-def smoothed_vit(cut: Strategy, channels: int = 3, n_classes: int = 10) -> TrainConfig:
-    """A vision transformer that sees the tokens of a band alone, from scratch."""
-    return TrainConfig(
-        strategy=cut,
-        view="crop",
-        model=ModelConfig("vit", in_channels("crop", channels), n_classes, width=192, blocks=(8,), stem="2x2"),
-        epochs=120,
-        batch_size=512,
-        lr=1e-3,
-        weight_decay=0.05,
-        optimizer="adam",
-        clip=1.0,
-        ema_decay=0.999,
-        warmup=5,
-        augment=Augment(shift=4, flip=True),
-    )
-
-
-def cbn(cut: Strategy, channels: int = 3, n_classes: int = 10) -> TrainConfig:
-    """As Clipped BagNet: the clipped scores of the cells of one map are added up."""
-    return replace(bagcert(cut, channels, n_classes), rule="clipped", threshold=None, margin=0.0)
-
-
-def pg_bn(cut: Strategy, channels: int = 3, n_classes: int = 10) -> TrainConfig:
-    """As PatchGuard on BagNet: of each label the loudest window of the map is masked, against patches up to 5x5."""
-    return replace(bagcert(cut, channels, n_classes), rule="masked:5x5", threshold=None)
-
-
-def _local(cut: Strategy, n_in: int, n_classes: int) -> ModelConfig:
-    """A network with such fields; those that are not square are bands, as long as the image."""
-    if not isinstance(cut, Fields):
-        raise ModelError(f"this recipe is for fields, such as 'fields:32x5' or 'fields:11/2', got {cut}")
-    network = ModelConfig(f"{LOCAL}{cut.size}", n_in, n_classes, width=96)
-    if cut.size > cut.width:
-        return replace(network, name=f"{LOCAL}0x{cut.width}", strides=((1, cut.stride), *[(2, 1)] * 3))
-    if cut.width > cut.size:
-        return replace(network, name=f"{LOCAL}{cut.size}x0", strides=((cut.stride, 1), *[(1, 2)] * 3))
-    return replace(network, strides=(1, 1, cut.stride, 1))
 
 
 def _boxes(masks: Masks) -> Boxes:

@@ -8,7 +8,7 @@ from majorcert.core.reach import Evidence
 from majorcert.errors import EvidenceError
 from majorcert.nets.blueprint import Blueprint
 from majorcert.nets.data import Dataset, load
-from majorcert.nets.defender import load_defender
+from majorcert.nets.ensemble import load_defender
 from majorcert.nets.ensemble_file import member_folders, resolved
 from majorcert.nets.member import Member
 from majorcert.nets.resizing import reading_of

@@ -15,7 +15,7 @@ from majorcert.defences.bounds import Sizes
 from majorcert.defences.masking import Masks
 from majorcert.nets.blueprint import Blueprint
 from majorcert.nets.data import Dataset
-from majorcert.nets.defender import load_defender
+from majorcert.nets.ensemble import load_defender
 from majorcert.nets.hiding import n_views
 from majorcert.nets.models import factories_in
 from majorcert.nets.own import place_of

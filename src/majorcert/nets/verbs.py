@@ -15,8 +15,8 @@ from majorcert.nets import train as training
 from majorcert.nets.config import TrainConfig
 from majorcert.nets.data import Dataset, Split, load, load_to_train
 from majorcert.nets.defaults import duration, scaled_apart, suited
-from majorcert.nets.defender import load_defender
 from majorcert.nets.device import place_among, usable_device
+from majorcert.nets.ensemble import load_defender
 from majorcert.nets.ensemble_file import member_names, write_members
 from majorcert.nets.estimate import seconds_of
 from majorcert.nets.folders import check_free
