@@ -14,6 +14,7 @@ from majorcert.nets.bound_learner import N_LOTS, BoundLearner
 from majorcert.nets.config import TrainConfig
 from majorcert.nets.data import Dataset
 from majorcert.nets.ibp import Widening, hidden
+from majorcert.nets.optimizer import descend
 from majorcert.nets.processes import Processes
 from majorcert.nets.recipes import adapted, recipe
 from majorcert.nets.train import Progress, train
@@ -105,7 +106,7 @@ def test_adam_is_adam() -> None:
             weight.grad = torch.randn(weight.shape, generator=chance)
             other.grad = weight.grad.clone()
         with torch.no_grad():
-            made._descend()
+            descend(made.config, made.lr, made.weights, made._gradients(), made.velocity, made.squares)
         theirs.step()
     for weight, other in zip(made.weights, twin, strict=True):
         torch.testing.assert_close(weight.detach(), other.detach(), atol=1e-6, rtol=1e-3)
@@ -119,7 +120,7 @@ def test_a_long_gradient_is_shortened() -> None:
             weight.grad = torch.ones_like(weight)
         made.lr.fill_(1.0)
         with torch.no_grad():
-            made._descend()
+            descend(made.config, made.lr, made.weights, made._gradients(), made.velocity, made.squares)
         moved = torch.cat([(new - old).flatten() for new, old in zip(made.weights, before, strict=True)]).norm()
         full = sum(weight.numel() for weight in made.weights) ** 0.5
         assert float(moved.detach()) == pytest.approx(expected or full, rel=1e-4)
