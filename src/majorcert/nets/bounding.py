@@ -1,7 +1,6 @@
 """Interval bounds (IBP): a network whose label is proved by bounds on what any patch of known sizes can make of it."""
 
-from collections.abc import Callable, Mapping, Sequence
-from copy import copy
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,13 +12,11 @@ from majorcert.core.plurality import Ints
 from majorcert.core.threat import ImageSize
 from majorcert.defences.bounds import Bounds, Sizes
 from majorcert.errors import EvidenceError, ModelError
-from majorcert.errors.checks import checked_size
 from majorcert.errors.frozen import filled
-from majorcert.nets.blueprint import Blueprint
 from majorcert.nets.bounder import Bounder
 from majorcert.nets.company import Network
 from majorcert.nets.images import Images
-from majorcert.nets.member import Member, checked_names
+from majorcert.nets.member import Member
 from majorcert.nets.models import ModelConfig
 from majorcert.nets.recording import Arrays, Looked, Recording
 
@@ -35,54 +32,21 @@ class BoundsDefender(Member):
     >>> mc.certify([defender.evidence(images)], 5).certified
     """
 
-    predicts_cheaply = True
-    model: Network
+    strategy: Sizes
     bounder: Bounder
-    class_names: tuple[str, ...]
-    blueprint: Blueprint | None
-    how: Mapping[str, Any]
+    predicts_cheaply = True
 
-    def __init__(
-        self,
-        model: Network,
-        sizes: Sizes | str,
-        *,
-        image_size: ImageSize,
-        channels: int = 3,
-        class_names: Sequence[str] | None = None,
-        config: ModelConfig | None = None,
-        training: Mapping[str, Any] | None = None,
-        device: torch.device | str = "cpu",
-        precision: str | None = None,
-        batch_size: int | None = None,
-        compiled: bool = False,
-    ) -> None:
+    def __init__(self, model: Network, sizes: Sizes | str, *, image_size: ImageSize, **about: Any) -> None:
         """Args as for `Defender`; whatever precision is asked for, bounds are computed in float64."""
-        sizes, size = Sizes.parse(sizes) if isinstance(sizes, str) else sizes, checked_size(image_size)
-        if compiled:
+        hiding = Sizes.parse(sizes) if isinstance(sizes, str) else sizes
+        self._describe(image_size, model=model, strategy=hiding, view="bounds", **about)
+
+    def _place(self, device: torch.device | str, config: ModelConfig | None) -> int:
+        if self.how["compiled"]:
             raise ModelError("what bounds are computed of is not compiled; leave out compiled")
-        bounder = Bounder.of(model, sizes, image_size=size, channels=channels, device=device)
-        names, blueprint = checked_names(class_names, bounder.n_classes), None
-        if config is not None:
-            blueprint = Blueprint(sizes, "bounds", None, size, channels, names, config, training=dict(training or {}))
-        how = {"batch_size": batch_size}
-        filled(self, model=model, bounder=bounder, class_names=names, blueprint=blueprint, how=how)
-
-    @property
-    def strategy(self) -> Sizes:
-        return self.bounder.sizes
-
-    @property
-    def image_size(self) -> ImageSize:
-        return self.bounder.image_size
-
-    @property
-    def channels(self) -> int:
-        return self.bounder.channels
-
-    @property
-    def threshold(self) -> None:
-        """The label is that of the largest logit."""
+        about: dict[str, Any] = {"image_size": self.image_size, "channels": self.channels, "device": device}
+        filled(self, bounder=Bounder.of(self.model, self.strategy, **about))
+        return self.bounder.n_classes
 
     def recording(self, *, scores: bool = False, certify_only: bool = False) -> Recording:
         if scores or certify_only:
@@ -111,8 +75,3 @@ class BoundsDefender(Member):
     @property
     def chunk(self) -> int:
         return int(self.how["batch_size"] or CHUNK)
-
-    def to(self, device: torch.device | str) -> "BoundsDefender":
-        """The same on another device."""
-        about: dict[str, Any] = {"image_size": self.image_size, "channels": self.channels, "device": device}
-        return filled(copy(self), bounder=Bounder.of(self.model, self.strategy, **about))

@@ -4,7 +4,6 @@ What `predict` returns is the label that `certify` is about: the core derives bo
 """
 
 from collections.abc import Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,16 +18,15 @@ from majorcert.core.regions import strategy as read_strategy
 from majorcert.core.threat import ImageSize, Patch
 from majorcert.core.verdict import Verdict
 from majorcert.errors import ModelError
-from majorcert.errors.checks import checked_size
 from majorcert.errors.frozen import filled
 from majorcert.nets.blueprint import Blueprint
 from majorcert.nets.images import Images
-from majorcert.nets.member import Member, checked_names
-from majorcert.nets.models import ModelConfig, foreign
+from majorcert.nets.member import Member
+from majorcert.nets.models import ModelConfig
 from majorcert.nets.recording import Recording
 from majorcert.nets.rules import VOTES
 from majorcert.nets.shards import CHUNK_IMAGES
-from majorcert.nets.views import View, in_channels
+from majorcert.nets.views import View
 from majorcert.nets.vote import of_votes
 from majorcert.nets.voter import Network, Precision, Voter, checked
 
@@ -61,11 +59,8 @@ class Defender(Member):
         compiled: compile the network first.
     """
 
-    model: Network
+    strategy: Strategy
     voter: Voter
-    class_names: tuple[str, ...]
-    blueprint: Blueprint | None
-    how: Mapping[str, Any]
 
     def __init__(
         self,
@@ -86,53 +81,21 @@ class Defender(Member):
         batch_size: int | None = None,
         compiled: bool = False,
     ) -> None:
-        size = checked_size(image_size)
         cut = read_strategy(strategy) if isinstance(strategy, str) else strategy
-        how: dict[str, Any] = {"precision": precision, "batch_size": batch_size, "compiled": compiled, "rule": rule}
-        about: dict[str, Any] = {"image_size": size, "channels": channels, "config": config, "device": device}
-        voter = Voter.of(model, cut, view, threshold, **about, **how)
-        names, blueprint = checked_names(class_names, voter.n_classes), None
-        if factory is not None:
-            config = foreign(factory, in_channels(view, channels), len(names))
-        if config is not None:
-            origin = dict(training or {})
-            blueprint = Blueprint(cut, view, threshold, size, channels, names, config, rule=rule, training=origin)
-        filled(self, model=model, voter=voter, class_names=names, blueprint=blueprint, how=how)
+        kind: dict[str, Any] = {"model": model, "strategy": cut, "view": view, "threshold": threshold, "rule": rule}
+        kind |= {"channels": channels, "class_names": class_names, "config": config, "factory": factory}
+        kind |= {"training": training, "device": device, "precision": precision}
+        self._describe(image_size, batch_size=batch_size, compiled=compiled, **kind)
+
+    def _place(self, device: torch.device | str, config: ModelConfig | None) -> int:
+        about: dict[str, Any] = {"image_size": self.image_size, "channels": self.channels, "config": config, **self.how}
+        voter = Voter.of(self.model, self.strategy, self.view, self.threshold, rule=self.rule, device=device, **about)
+        filled(self, voter=voter)
+        return self.voter.n_classes
 
     def __repr__(self) -> str:
         height, width = self.image_size
         return f"Defender({self.strategy}, {self.view}, {len(self.class_names)} classes, images of {height}x{width})"
-
-    @property
-    def strategy(self) -> Strategy:
-        return self.voter.cutter.strategy
-
-    @property
-    def view(self) -> View:
-        return self.voter.cutter.view
-
-    @property
-    def threshold(self) -> float | None:
-        return self.voter.threshold
-
-    @property
-    def rule(self) -> str:
-        return self.voter.rule
-
-    @property
-    def image_size(self) -> ImageSize:
-        return self.voter.cutter.image_size
-
-    @property
-    def channels(self) -> int:
-        return self.voter.channels
-
-    def to(self, device: torch.device | str) -> "Defender":
-        """The same on another device; a precision and a batch size that were not asked for suit that device."""
-        about: dict[str, Any] = {"image_size": self.image_size, "channels": self.channels, "device": device, **self.how}
-        config = None if self.blueprint is None else self.blueprint.model
-        voter = Voter.of(self.model, self.strategy, self.view, self.threshold, config=config, **about)
-        return filled(copy(self), voter=voter)
 
     def recording(self, *, scores: bool = False, certify_only: bool = False) -> Recording:
         return of_votes(self.voter, scores=scores, certify_only=certify_only)

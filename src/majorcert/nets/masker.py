@@ -16,7 +16,7 @@ from majorcert.nets.company import Network
 from majorcert.nets.joined import Cascade
 from majorcert.nets.masked import MaskCutter, centred
 from majorcert.nets.models import ModelConfig, first_of
-from majorcert.nets.scorer import Health, Precision, Scorer
+from majorcert.nets.scorer import Health, Scorer
 from majorcert.nets.tensor_votes import distance_of, rounded_down, votes_of
 
 Progress = Callable[[int], None]
@@ -56,25 +56,13 @@ class Masker:
         image_size: ImageSize,
         channels: int,
         config: ModelConfig | None = None,
-        device: torch.device | str = "cpu",
-        precision: Precision | None = None,
-        batch_size: int | None = None,
-        compiled: bool = False,
+        **how: Any,
     ) -> "Masker":
-        """Put a copy of the network on the device; config, device and what follows as for `Scorer.of`."""
+        """Put a copy of the network on the device; config and `how` as for `Scorer.of`."""
         cutter = MaskCutter.of(masks, image_size)
 
         def scorer(network: Network, config: ModelConfig | None) -> Scorer:
-            return Scorer.of(
-                network,
-                (channels, *image_size),
-                views_per_image=cutter.n_masks,
-                config=config,
-                device=device,
-                precision=precision,
-                batch_size=batch_size,
-                compiled=compiled,
-            )
+            return Scorer.of(network, (channels, *image_size), views_per_image=cutter.n_masks, config=config, **how)
 
         if not isinstance(network, Cascade):
             alone = scorer(network, config)

@@ -1,6 +1,6 @@
 """Double masking (PatchCleanser): a network that looks at an image under masks that hide any patch of a known size."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, cast
@@ -11,15 +11,13 @@ import torch
 from majorcert.core.plurality import Ints
 from majorcert.core.threat import ImageSize
 from majorcert.defences.masking import MaskPairs, Masks
-from majorcert.errors.checks import checked_size
 from majorcert.errors.frozen import filled
-from majorcert.nets.blueprint import Blueprint
 from majorcert.nets.company import Network
 from majorcert.nets.images import Images, sha256
 from majorcert.nets.masked import MaskCutter
 from majorcert.nets.masker import Masker
-from majorcert.nets.member import Member, checked_names
-from majorcert.nets.models import ModelConfig, foreign
+from majorcert.nets.member import Member
+from majorcert.nets.models import ModelConfig
 from majorcert.nets.pairs_vote import of_pairs
 from majorcert.nets.recording import Recording
 from majorcert.nets.shards import fitting_chunk
@@ -33,52 +31,19 @@ class MaskingDefender(Member):
     >>> defender.certify(images, Patch(5)).certified
     """
 
-    model: Network
+    strategy: Masks
     masker: Masker
-    class_names: tuple[str, ...]
-    blueprint: Blueprint | None
-    how: Mapping[str, Any]
     predicts_cheaply = True
 
-    def __init__(
-        self,
-        model: Network,
-        masks: Masks | str,
-        *,
-        image_size: ImageSize,
-        channels: int = 3,
-        class_names: Sequence[str] | None = None,
-        config: ModelConfig | None = None,
-        factory: str | None = None,
-        training: Mapping[str, Any] | None = None,
-        device: torch.device | str = "cpu",
-        **how: Any,
-    ) -> None:
-        """Args as for `Defender`; `how` is its precision, batch_size and compiled."""
-        masks, size = Masks.parse(masks) if isinstance(masks, str) else masks, checked_size(image_size)
-        masker = Masker.of(model, masks, image_size=size, channels=channels, config=config, device=device, **how)
-        names, blueprint = checked_names(class_names, masker.scorer.n_classes), None
-        if factory is not None:
-            config = foreign(factory, channels, len(names))
-        if config is not None:
-            blueprint = Blueprint(masks, "masked", None, size, channels, names, config, training=dict(training or {}))
-        filled(self, model=model, masker=masker, class_names=names, blueprint=blueprint, how=how)
+    def __init__(self, model: Network, masks: Masks | str, *, image_size: ImageSize, **about: Any) -> None:
+        """Args as for `Defender`; every view has one label, that of the top score."""
+        hiding = Masks.parse(masks) if isinstance(masks, str) else masks
+        self._describe(image_size, model=model, strategy=hiding, view="masked", **about)
 
-    @property
-    def strategy(self) -> Masks:
-        return self.masker.cutter.masks
-
-    @property
-    def image_size(self) -> ImageSize:
-        return self.masker.cutter.image_size
-
-    @property
-    def channels(self) -> int:
-        return self.masker.channels
-
-    @property
-    def threshold(self) -> None:
-        """Every view has one label, that of the top score."""
+    def _place(self, device: torch.device | str, config: ModelConfig | None) -> int:
+        about: dict[str, Any] = {"image_size": self.image_size, "channels": self.channels, **self.how}
+        filled(self, masker=Masker.of(self.model, self.strategy, config=config, device=device, **about))
+        return self.masker.scorer.n_classes
 
     def recording(self, *, scores: bool = False, certify_only: bool = False) -> Recording:
         return of_pairs(self.masker, scores=scores, certify_only=certify_only)
@@ -105,10 +70,4 @@ class MaskingDefender(Member):
         """The same network behind other masks."""
         cutter = MaskCutter.of(masks, self.image_size, self.masker.scorer.device)
         known = None if self.blueprint is None else replace(self.blueprint, strategy=masks)
-        return filled(copy(self), masker=replace(self.masker, cutter=cutter), blueprint=known)
-
-    def to(self, device: torch.device | str) -> "MaskingDefender":
-        """The same on another device; a precision and a batch size that were not asked for suit that device."""
-        about: dict[str, Any] = {"image_size": self.image_size, "channels": self.channels, "device": device}
-        config = None if self.blueprint is None else self.blueprint.model
-        return filled(copy(self), masker=Masker.of(self.model, self.strategy, config=config, **about, **self.how))
+        return filled(copy(self), strategy=masks, masker=replace(self.masker, cutter=cutter), blueprint=known)

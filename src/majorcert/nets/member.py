@@ -3,6 +3,7 @@
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from copy import copy
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -19,15 +20,18 @@ from majorcert.core.threat import ImageSize, Patch
 from majorcert.core.verdict import Verdict
 from majorcert.defences.largest import largest_patch
 from majorcert.errors import DataError, ModelError
+from majorcert.errors.checks import checked_size
 from majorcert.errors.frozen import filled
 from majorcert.nets.blueprint import Blueprint
 from majorcert.nets.company import Network
 from majorcert.nets.data import Dataset
 from majorcert.nets.hiding import Hiding
 from majorcert.nets.images import Images, as_tensor, sha256
-from majorcert.nets.models import first_of
+from majorcert.nets.models import ModelConfig, first_of, foreign
 from majorcert.nets.own import as_listed
 from majorcert.nets.recording import Recording
+from majorcert.nets.rules import VOTES
+from majorcert.nets.views import View, in_channels
 
 
 class Member(ABC):
@@ -35,6 +39,12 @@ class Member(ABC):
 
     model: Network
     """any callable from views to logits; a torch module is copied and put in eval mode"""
+    strategy: Hiding
+    view: View
+    threshold: float | None
+    rule: str
+    image_size: ImageSize
+    channels: int
     class_names: tuple[str, ...]
     blueprint: Blueprint | None
     """what rebuilds the model; without it the defender cannot be saved"""
@@ -43,25 +53,44 @@ class Member(ABC):
     predicts_cheaply: ClassVar[bool] = False
     """does `predict` look at far fewer views than `evidence`?"""
 
-    @property
-    @abstractmethod
-    def strategy(self) -> Hiding: ...
+    def _describe(
+        self,
+        image_size: ImageSize,
+        *,
+        threshold: float | None = None,
+        rule: str = VOTES,
+        channels: int = 3,
+        class_names: Sequence[str] | None = None,
+        config: ModelConfig | None = None,
+        factory: str | None = None,
+        training: Mapping[str, Any] | None = None,
+        device: torch.device | str = "cpu",
+        precision: str | None = None,
+        batch_size: int | None = None,
+        compiled: bool = False,
+        **kind: Any,
+    ) -> None:
+        """Fill in what a new defender is, and make what looks at images; `kind` is its model, strategy and view."""
+        how = {"precision": precision, "batch_size": batch_size, "compiled": compiled}
+        about: dict[str, Any] = {"threshold": threshold, "image_size": checked_size(image_size), "channels": channels}
+        filled(self, **kind, **about, rule=rule, how=how)
+        names, blueprint = checked_names(class_names, self._place(device, config)), None
+        if factory is not None:
+            config = foreign(factory, in_channels(self.view, channels), len(names))
+        if config is not None:
+            about |= {"strategy": self.strategy, "view": self.view, "class_names": names, "model": config}
+            blueprint = Blueprint(**about, rule=rule, training=dict(training or {}))
+        filled(self, class_names=names, blueprint=blueprint)
 
-    @property
     @abstractmethod
-    def image_size(self) -> ImageSize: ...
+    def _place(self, device: torch.device | str, config: ModelConfig | None) -> int:
+        """Make what looks at images, with a copy of the network on the device; the classes that it tells apart."""
 
-    @property
-    @abstractmethod
-    def channels(self) -> int: ...
-
-    @property
-    @abstractmethod
-    def threshold(self) -> float | None: ...
-
-    @abstractmethod
     def to(self, device: torch.device | str) -> Self:
         """The same on another device; a precision and a batch size that were not asked for suit that device."""
+        moved = copy(self)
+        moved._place(device, None if self.blueprint is None else self.blueprint.model)
+        return moved
 
     @abstractmethod
     def recording(self, *, scores: bool = False, certify_only: bool = False) -> Recording:

@@ -13,7 +13,6 @@ from majorcert.core.threat import ImageSize
 from majorcert.errors import BallotsError
 from majorcert.nets.company import Network
 from majorcert.nets.hiding import check_view
-from majorcert.nets.models import ModelConfig
 from majorcert.nets.rules import VOTES, check_rule, facts_of
 from majorcert.nets.scorer import PRECISIONS, Health, Precision, Scorer
 from majorcert.nets.sight import check_sight
@@ -58,18 +57,14 @@ class Voter:
         image_size: ImageSize,
         channels: int,
         rule: str = VOTES,
-        config: ModelConfig | None = None,
-        device: torch.device | str = "cpu",
-        precision: Precision | None = None,
-        batch_size: int | None = None,
-        compiled: bool = False,
+        **how: Any,
     ) -> "Voter":
         """Put a copy of the network on the device, ready to vote.
 
         Args:
             threshold: a score, from 0 to 1, at or over which a view votes for a label; None: for the top label alone.
             rule: as in `rules`.
-            config, device, precision, batch_size, compiled: as for `Scorer.of`.
+            how: config, device, precision, batch_size and compiled, as for `Scorer.of`.
         """
         if threshold is not None and not (math.isfinite(threshold) and 0 <= threshold <= 1):
             percent = f"; for {threshold:g} percent it is {threshold / 100:g}" if 1 < threshold <= 100 else ""
@@ -85,11 +80,7 @@ class Voter:
             views_per_image=cutter.n_views,
             map_size=cutter.map_size,
             clipped=rule == "clipped",
-            config=config,
-            device=device,
-            precision=precision,
-            batch_size=batch_size,
-            compiled=compiled,
+            **how,
         )
         if view == "whole":
             check_sight(scorer, strategy, image_size)
