@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch import Tensor
 from torch.nn import functional as F  # noqa: N812
 
 from majorcert.defences.bounds import Sizes
@@ -15,6 +16,7 @@ from majorcert.nets.config import TrainConfig
 from majorcert.nets.data import Dataset
 from majorcert.nets.ibp import Widening, hidden
 from majorcert.nets.optimizer import descend
+from majorcert.nets.patched import Patches
 from majorcert.nets.processes import Processes
 from majorcert.nets.recipes import adapted, recipe
 from majorcert.nets.train import Progress, train
@@ -50,47 +52,62 @@ def test_intervals_grow_from_nothing_to_everything() -> None:
         Widening(tried=0)
 
 
+def whole_image(made: BoundLearner, images: Tensor, labels: Tensor, patches: Patches) -> Tensor:
+    """(patches,) the loss of the worst case, by intervals over the whole image."""
+    under = torch.zeros(len(patches.image), 1, 8, 8)
+    for each, (top, left), (height, width) in zip(under, patches.start.tolist(), patches.sides.tolist(), strict=True):
+        each[:, top : top + height, left : left + width] = 1
+    truth = labels[patches.image]
+    leads = made.model.leads(hidden(images[patches.image], under, made.width), truth)
+    return F.cross_entropy(-leads, truth, reduction="none")
+
+
 def test_a_patch_lies_anywhere_in_the_image() -> None:
     made = learner()
     lots = torch.rand(4000, N_LOTS, generator=torch.Generator().manual_seed(0))
     lots[0], lots[1] = 0.0, 1.0 - 2**-24
-    under = made._under(lots, torch.zeros(4000, 3, 8, 8))
-    assert set(under.sum(dim=(1, 2, 3)).tolist()) == {4.0, 3.0}
-    seen = {tuple(map(tuple, each.nonzero().tolist())) for each in under[:, 0]}
+    drawn = made._patches(lots)
+    assert torch.equal(drawn.image, torch.arange(4000))
+    assert set(map(tuple, drawn.sides.tolist())) == {(2, 2), (3, 1)}
+    assert int(drawn.start.min()) == 0
+    assert ((drawn.start + drawn.sides) <= 8).all()
+    seen = {(*start, *sides) for start, sides in zip(drawn.start.tolist(), drawn.sides.tolist(), strict=True)}
     assert len(seen) == Sizes(2, "3x1").n_placements((8, 8))
 
 
-def test_the_worst_of_the_tried_placements_is_learned_from() -> None:
-    made = learner(widening=Widening(tried=3, tried_from=0.5))
+@pytest.mark.parametrize("strides", [(1, 2, 1), (2, 1), (1, 2)])
+def test_the_worst_of_the_tried_placements_is_learned_from(strides: tuple[int, ...]) -> None:
+    """At the borders too: 40 placements of each image of 8x8; and by the same gradient as over the whole image."""
+    network = replace(config().model, strides=strides)
+    made = learner(model=network, widening=Widening(tried=40, tried_from=0.5))
     assert made.begin(0)
     assert made.n_tried == 1
     assert made.begin(2)
-    assert made.n_tried == 3
-    made.width.fill_(1.0)
-    images, labels = torch.rand(8, 3, 8, 8), torch.arange(8) % 2
-    lots = torch.rand(8, 3 * N_LOTS)
-    chosen = made._views(images, labels, lots, None)[:, -1:]
-    losses = []
-    for some in lots.split(N_LOTS, dim=1):
-        leads = made.model.leads(hidden(images, made._under(some, images)), labels)
-        losses.append(F.cross_entropy(-leads, labels, reduction="none"))
-    found = F.cross_entropy(-made.model.leads(hidden(images, chosen), labels), labels, reduction="none")
-    torch.testing.assert_close(found, torch.stack(losses).amax(dim=0))
+    assert made.n_tried == 40
+    images, labels, lots = torch.rand(8, 3, 8, 8), torch.arange(8) % 2, torch.rand(8, 40 * N_LOTS)
+    for width in (0.4, 1.0):
+        made.width.fill_(width)
+        made.clean.fill_(0.0)
+        found = made._losses(made._views(images, labels, lots, None), labels, None)[1]
+        each = whole_image(made, images, labels, made.drawn).view(40, 8)
+        torch.testing.assert_close(found, each.amax(dim=0))
+        assert (each.amax(dim=0) > each.amin(dim=0)).all()
+        ours = torch.autograd.grad(found.sum(), made.weights)
+        torch.testing.assert_close(ours, torch.autograd.grad(each.amax(dim=0).sum(), made.weights))
 
 
 def test_the_loss_is_of_the_image_and_of_the_worst_case() -> None:
     made = learner()
     images, labels = torch.rand(8, 3, 8, 8), torch.arange(8) % 2
-    under = made._under(torch.rand(8, N_LOTS), images)
-    views = torch.cat([images, under], dim=1)
-    logits = made.model(images)
+    views = made._views(images, labels, torch.rand(8, N_LOTS), None)
+    plain = F.cross_entropy(made.model(images), labels, reduction="none")
     made.width.fill_(0.0)
     made.clean.fill_(0.3)
-    plain = F.cross_entropy(logits, labels, reduction="none")
     torch.testing.assert_close(made._losses(views, labels, None)[1], plain)
     made.width.fill_(1.0)
-    worse = made._losses(views, labels, None)[1]
-    assert (worse > plain).all()
+    worst = whole_image(made, images, labels, made.drawn)
+    torch.testing.assert_close(made._losses(views, labels, None)[1], 0.3 * plain + 0.7 * worst)
+    assert (worst > plain).all()
 
 
 def test_adam_is_adam() -> None:

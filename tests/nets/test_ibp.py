@@ -1,29 +1,33 @@
 """Interval bounds on real pixels: what they exclude, no patch that is found makes the network say."""
 
+import copy
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from majorcert.core.threat import Patch
 from majorcert.defences.bounds import Sizes
 from majorcert.nets import bounder as rooms
+from majorcert.nets import patched as around
 from majorcert.nets.bounder import Bounder
 from majorcert.nets.bounding import BoundsDefender
-from majorcert.nets.ibp import SCALE, IntervalNet, hidden
+from majorcert.nets.ibp import SCALE, IntervalNet, Span, hidden
 from majorcert.nets.models import ModelConfig, build
+from majorcert.nets.patched import Clean, Patches, Window
 
 SIZE = (4, 5)
 SHARES = (0.02, 0.1, 0.3, 0.7, 1.0, 1.4)
 """By which part of what the bounds fear the label leads."""
 
 
-def tiny(seed: int, channels: int, n_classes: int = 3) -> IntervalNet:
+def tiny(seed: int, channels: int, n_classes: int = 3, strides: tuple[int, ...] = (1, 2, 1)) -> IntervalNet:
     """A network with random weights; every second one only rises with its pixels, or only falls: bounds are exact."""
     torch.manual_seed(seed)
-    network = build(ModelConfig("ibp", channels, n_classes, width=3))
+    network = build(ModelConfig("ibp", channels, n_classes, width=3, strides=strides))
     assert isinstance(network, IntervalNet)
     with torch.no_grad():
         for layer, _ in network.layers:
@@ -114,36 +118,56 @@ def _one_class_unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _pixel_row_too_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    true = rooms.patched
+
+    def fault(network: IntervalNet, clean: Clean, patches: Patches, windows: list[Window]) -> Span:
+        less = patches.sides - torch.tensor([1, 0])
+        return true(network, clean, patches._replace(sides=less), windows)
+
+    monkeypatch.setattr(rooms, "patched", fault)
+
+
+def _cell_too_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last column that sees the patch is left out of every window."""
+    true = Window.seen_by
+
+    def fault(self: Window, layer: nn.Conv2d) -> Window:
+        found = true(self, layer)
+        return found._replace(length=max(1, found.length - 1))
+
+    monkeypatch.setattr(Window, "seen_by", fault)
+
+
+def _placement_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lead of the last placement is believed without a look."""
     true = Bounder._leads
 
-    def fault(self: Bounder, clean: object, labels: Tensor, patch: Patch, top: int, left: int) -> Tensor:
-        return true(self, clean, labels, Patch(patch.height - 1, patch.width), top, left)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(Bounder, "_leads", fault)
-
-
-def _last_placement_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
-    true = Bounder._leads
-
-    def fault(self: Bounder, clean: object, labels: Tensor, patch: Patch, top: int, left: int) -> Tensor:
-        leads = true(self, clean, labels, patch, top, left)  # type: ignore[arg-type]
-        last = (top + 1, left + 1) == patch.n_placements(self.image_size)
-        return leads + torch.inf if last else leads
+    def fault(self: Bounder, clean: Clean, labels: Tensor, patch: Patch, places: Tensor) -> Tensor:
+        last = (places + 1 == torch.tensor(patch.n_placements(self.image_size))).all(dim=1)
+        return torch.where(last[:, None], torch.inf, true(self, clean, labels, patch, places))
 
     monkeypatch.setattr(Bounder, "_leads", fault)
 
 
 def _radius_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     """Radii by weights with their signs: they cancel, or are below 0."""
-    monkeypatch.setattr(Bounder, "absolute", property(lambda self: [layer.weight for layer, _ in self.network.layers]))
+    monkeypatch.setattr(Tensor, "abs", lambda self: self)
 
 
 def _half_of_the_range(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rooms, "SCALE", SCALE / 2)
+    monkeypatch.setattr(around, "SCALE", SCALE / 2)
 
 
 @pytest.mark.parametrize(
-    "plant", [_one_class_unchecked, _pixel_row_too_few, _last_placement_skipped, _radius_lost, _half_of_the_range]
+    "plant",
+    [
+        _one_class_unchecked,
+        _pixel_row_too_few,
+        _cell_too_few,
+        _placement_skipped,
+        _radius_lost,
+        _half_of_the_range,
+    ],
 )
 def test_a_planted_fault_is_found(plant: object, monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch)  # type: ignore[operator]
@@ -152,15 +176,35 @@ def test_a_planted_fault_is_found(plant: object, monkeypatch: pytest.MonkeyPatch
 
 def test_windows_are_as_good_as_the_whole_image() -> None:
     """What is computed around the patch alone is what the whole image with its intervals gives."""
-    for size, seed in (((13, 12), 0), ((9, 16), 1)):
-        network = tiny(seed, 3, n_classes=5)
+    kinds: list[tuple[tuple[int, int], tuple[int, ...]]] = [((13, 12), (1, 2, 1)), ((9, 16), (1, 2)), ((11, 9), (2, 2))]
+    for seed, (size, strides) in enumerate(kinds):
+        network = tiny(seed, 3, n_classes=5, strides=strides)
         ours = Bounder.of(network, Sizes("3x2", 4), image_size=size, channels=3)
         images = torch.rand(2, 3, *size, generator=torch.Generator().manual_seed(seed)).double()
         labels, _ = ours.labels(images)
-        clean = ours._clean(images)
+        clean = Clean.of(ours.network, images)
         for patch in ours.sizes.patches:
-            for top, left in np.ndindex(*patch.n_placements(size)):
-                under = torch.zeros(2, 1, *size, dtype=torch.float64)
-                under[:, :, top : top + patch.height, left : left + patch.width] = 1
-                whole = ours.network.leads(hidden(images, under), labels)
-                torch.testing.assert_close(ours._leads(clean, labels, patch, top, left), whole, rtol=0, atol=1e-12)
+            seen = []
+            for places in ours._alike(patch, 2):
+                found = ours._leads(clean, labels, patch, places)
+                for (top, left), leads in zip(places.tolist(), found.unbind(1), strict=True):
+                    under = torch.zeros(2, 1, *size, dtype=torch.float64)
+                    under[:, :, top : top + patch.height, left : left + patch.width] = 1
+                    whole = ours.network.leads(hidden(images, under), labels)
+                    torch.testing.assert_close(leads, whole, rtol=0, atol=1e-12)
+                    seen.append((top, left))
+            assert sorted(seen) == list(np.ndindex(*patch.n_placements(size))), "every placement once"
+
+
+def test_rounding_does_less_than_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bounds in float32 against those in float64: by the count for float32 they agree, by that for float64 not."""
+    monkeypatch.setattr(rooms, "UNIT", 2.0**-24)
+    for seed, strides in enumerate([(1, 2, 1), (2, 1), (1,)]):
+        ours = Bounder.of(tiny(seed, 3, strides=strides), Sizes(3), image_size=(9, 8), channels=3)
+        images, labels = torch.rand(4, 3, 9, 8), torch.tensor([0, 1, 2, 0])
+        places = next(ours._alike(Patch(3), 4))
+        exact = ours._leads(Clean.of(ours.network, images.double()), labels, Patch(3), places)
+        slack = ours.slack
+        rough = replace(ours, network=copy.deepcopy(ours.network).float())
+        wrong = (rough._leads(Clean.of(rough.network, images), labels, Patch(3), places).double() - exact).abs().max()
+        assert 2.0**-29 * slack < float(wrong) < slack / 2

@@ -8,8 +8,9 @@ from majorcert.defences.bounds import Sizes
 from majorcert.errors import ModelError
 from majorcert.nets.config import TrainConfig
 from majorcert.nets.data import Dataset
-from majorcert.nets.ibp import IntervalNet, hidden
+from majorcert.nets.ibp import IntervalNet, lowest_leads
 from majorcert.nets.learner import Learner
+from majorcert.nets.patched import Clean, Patches, holding, patched
 from majorcert.nets.processes import Processes
 
 N_LOTS = 3
@@ -17,7 +18,7 @@ N_LOTS = 3
 
 
 class BoundLearner(Learner):
-    """A learner whose views are images with one more channel, which is 1 under the patch."""
+    """A learner whose views are whole images; what patches can make of them is in its loss."""
 
     model: IntervalNet
 
@@ -28,8 +29,11 @@ class BoundLearner(Learner):
         self.width, self.clean = torch.zeros((), device=processes.device), torch.zeros((), device=processes.device)
         sides = [(patch.height, patch.width) for patch in config.strategy.patches]
         self.sides = torch.tensor(sides, device=processes.device)
+        self.windows = [holding(max(each), self.model.stride) for each in zip(*sides, strict=True)]
         self.n_tried = 1
         """placements that are tried for each image, to learn from the worst"""
+        self.drawn: Patches
+        """those of the step that is done: of all images in turn, so many times"""
 
     def prepare(self, batch: Tensor, step: int, steps_per_epoch: int) -> None:
         super().prepare(batch, step, steps_per_epoch)
@@ -47,34 +51,40 @@ class BoundLearner(Learner):
         return N_LOTS * self.n_tried
 
     def _views(self, images: Tensor, labels: Tensor, lots: Tensor, boxes: Tensor | None) -> Tensor:
-        """(batch, channels + 1, H, W): of the placements that were drawn, the one with the worst bounds."""
-        under = torch.stack([self._under(each, images) for each in lots.split(N_LOTS, dim=1)])  # type: ignore[no-untyped-call]
-        if self.n_tried > 1:
-            with torch.no_grad():
-                worst = torch.stack([self._worst_case(images, each, labels) for each in under]).argmax(dim=0)
-            under = under[worst, torch.arange(len(images), device=worst.device)][None]
-        return torch.cat([images, under[0]], dim=1)
+        self.drawn = self._patches(lots)
+        return images
 
-    def _under(self, lots: Tensor, images: Tensor) -> Tensor:
-        """(batch, 1, H, W): 1 under a patch at a place drawn by lot."""
+    def _patches(self, lots: Tensor) -> Patches:
+        """Patches at places drawn by lot."""
+        lots = torch.cat(lots.split(N_LOTS, dim=1))  # type: ignore[no-untyped-call]
         sides = self.sides[(lots[:, 0] * len(self.sides)).long().clamp(max=len(self.sides) - 1)]
-        inside = []
-        for lot, length, n_pixels in zip(lots[:, 1:].unbind(1), sides.unbind(1), images.shape[2:], strict=True):
-            room = n_pixels - length
-            start = (lot * (room + 1)).long().minimum(room)
-            offset = torch.arange(n_pixels, device=lots.device) - start[:, None]
-            inside.append((offset >= 0) & (offset < length[:, None]))
-        return (inside[0][:, None, :, None] & inside[1][:, None, None, :]).to(images.dtype)
+        room = torch.tensor(self.images.shape[2:], device=lots.device) - sides
+        start = (lots[:, 1:] * (room + 1)).long().minimum(room)
+        return Patches(torch.arange(len(lots), device=lots.device) % (len(lots) // self.n_tried), start, sides)
 
     def _losses(self, views: Tensor, labels: Tensor, mixing: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Logits, and the loss of each image: its own, and that of the worst case under the patch."""
-        images, under = views[:, :-1], views[:, -1:]
-        logits = self._logits(images)
+        """Logits, and the loss of each image: its own, and that of the worst case under the worst patch drawn."""
+        with self._rounded():
+            clean = Clean.of(self.model, views)
+        logits = self.model.last(clean.features.float())
         plain = F.cross_entropy(logits, labels, reduction="none", label_smoothing=self.config.label_smoothing)
-        return logits, self.clean * plain + (1 - self.clean) * self._worst_case(images, under, labels)
+        drawn = self.drawn
+        if self.n_tried > 1:
+            with torch.no_grad():
+                worst = self._worst_case(clean, drawn, labels).view(self.n_tried, -1).argmax(dim=0)
+            number = worst * len(labels) + torch.arange(len(labels), device=worst.device)
+            drawn = Patches(*(each[number] for each in drawn))
+        return logits, self.clean * plain + (1 - self.clean) * self._worst_case(clean, drawn, labels)
 
-    def _worst_case(self, images: Tensor, under: Tensor, labels: Tensor) -> Tensor:
-        """(batch,) the loss if every other label leads by as much as it can."""
-        with torch.autocast("cuda", torch.bfloat16, enabled=images.is_cuda and self.config.precision == "bf16"):
-            leads = self.model.leads(hidden(images, under, self.width), labels)
-        return F.cross_entropy(-leads.float(), labels, reduction="none")
+    def _worst_case(self, clean: Clean, patches: Patches, labels: Tensor) -> Tensor:
+        """(patches,) the loss if every other label leads by as much as it can."""
+        truth = labels[patches.image]
+        with self._rounded():
+            features = patched(self.model, clean, patches, self.windows, self.width)
+        leads = lowest_leads(self.model.last, features.float(), truth)
+        return F.cross_entropy(-leads, truth, reduction="none")
+
+    def _rounded(self) -> torch.autocast:
+        """What is computed inside is in the precision of the configuration."""
+        rounds = self.processes.device.type == "cuda" and self.config.precision == "bf16"
+        return torch.autocast("cuda", torch.bfloat16, enabled=rounds)

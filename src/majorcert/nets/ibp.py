@@ -7,6 +7,8 @@ one linear function of the last features, so the last layer is bounded together 
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
+from math import prod
 from typing import NamedTuple
 
 import torch
@@ -56,6 +58,9 @@ class Span(NamedTuple):
     def ends(self) -> tuple[Tensor, Tensor]:
         return self.centre - self.radius, self.centre + self.radius
 
+    def float(self) -> "Span":
+        return Span(self.centre.float(), self.radius.float())
+
 
 class IntervalNet(nn.Module):
     """Convolutions that see a few pixels each, the mean of their features over the image, and a linear layer.
@@ -64,16 +69,14 @@ class IntervalNet(nn.Module):
     see it.
     """
 
-    def __init__(self, in_channels: int, n_classes: int, width: int = 64) -> None:
+    def __init__(self, in_channels: int, n_classes: int, width: int = 64, strides: tuple[int, ...] = (1, 2, 1)) -> None:
+        """Args: strides: of the 3x3 convolutions; what they see, 1x1 convolutions make more of."""
         super().__init__()
+        widths = [in_channels, width, *[2 * width] * (len(strides) - 1), 4 * width, 4 * width]
+        sides = [*((3, stride) for stride in strides), (1, 1), (1, 1)]
         self.convolutions = nn.ModuleList(
-            [
-                nn.Conv2d(in_channels, width, 3, padding=1),
-                nn.Conv2d(width, 2 * width, 3, stride=2, padding=1),
-                nn.Conv2d(2 * width, 2 * width, 3, padding=1),
-                nn.Conv2d(2 * width, 4 * width, 1),
-                nn.Conv2d(4 * width, 4 * width, 1),
-            ]
+            nn.Conv2d(n_in, n_out, side, stride, padding=side // 2)
+            for (n_in, n_out), (side, stride) in zip(pairwise(widths), sides, strict=True)
         )
         self.last = nn.Linear(4 * width, n_classes)
 
@@ -83,6 +86,11 @@ class IntervalNet(nn.Module):
         for place, layer in enumerate(self.convolutions, start=1):
             assert isinstance(layer, nn.Conv2d)
             yield layer, place == len(self.convolutions)
+
+    @property
+    def stride(self) -> int:
+        """Pixels from one cell of the last features to the next."""
+        return prod(layer.stride[0] for layer, _ in self.layers)
 
     def forward(self, images: Tensor) -> Tensor:
         """(images, classes) logits of images from 0 to 1."""

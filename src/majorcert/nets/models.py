@@ -122,7 +122,7 @@ def build(config: ModelConfig, allowed: Sequence[str] = ()) -> nn.Module:
     if config.name == "small":
         return small(config.in_channels, config.n_classes, config.width)
     if config.name == "ibp":
-        return IntervalNet(config.in_channels, config.n_classes, config.width)
+        return IntervalNet(config.in_channels, config.n_classes, config.width, _plain(config.strides))
     if config.name == "vit":
         sizes = config.width, sum(config.blocks), VIT_TOKENS.get(config.stem, 2)
         return VisionTransformer(config.in_channels, config.n_classes, *sizes, config.dropout)
@@ -226,6 +226,13 @@ def cascade(whole: ModelConfig, sure: float) -> ModelConfig:
 def first_of(config: ModelConfig) -> ModelConfig:
     """The plain network that a mean begins with."""
     return first_of(config.members[0]) if config.members else config
+
+
+def _plain(strides: tuple[Stride, ...]) -> tuple[int, ...]:
+    """Strides that are the same in both directions."""
+    if not strides or any(not isinstance(stride, int) or stride < 1 for stride in strides):
+        raise ModelError(f"the strides of 'ibp' are whole numbers of at least 1, one or more, got {strides}")
+    return tuple(stride for stride in strides if isinstance(stride, int))
 
 
 def _sure(name: str) -> float:

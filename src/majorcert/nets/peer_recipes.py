@@ -38,7 +38,7 @@ def ibp(cut: Hiding, channels: int = 3, n_classes: int = 10) -> TrainConfig:
     return TrainConfig(
         strategy=cut,
         view="bounds",
-        model=ModelConfig("ibp", in_channels("bounds", channels), n_classes),
+        model=ModelConfig("ibp", in_channels("bounds", channels), n_classes, strides=(1, 2, 1)),
         epochs=120,
         batch_size=256,
         lr=1e-3,
