@@ -29,7 +29,7 @@ from majorcert.nets.data import Dataset
 from majorcert.nets.models import ModelConfig, build
 from majorcert.nets.train import train
 from majorcert.nets.views import VIEWS, View, in_channels
-from majorcert.nets.vote import vote
+from majorcert.nets.vote import of_votes
 from majorcert.nets.voter import Voter
 
 SIZE = (32, 32)
@@ -70,7 +70,7 @@ def best(works: dict[str, Callable[[], object]], repeats: int) -> dict[str, floa
 
 def voted(found: Voter, data: Dataset, folder: str) -> None:
     """Into a fresh store, which stays until the end: to delete it is not a part of voting."""
-    vote(found, data, Path(tempfile.mkdtemp(dir=folder)) / "e.zarr")
+    of_votes(found).write(data, Path(tempfile.mkdtemp(dir=folder)) / "e.zarr")
 
 
 def bare(model: Callable[[torch.Tensor], torch.Tensor], batches: list[torch.Tensor]) -> None:
@@ -80,8 +80,9 @@ def bare(model: Callable[[torch.Tensor], torch.Tensor], batches: list[torch.Tens
 
 
 def prebuilt(found: Voter, data: Dataset) -> list[torch.Tensor]:
-    views = found.cutter.cut_all(data.images.float() / 255).contiguous()
-    return list(views.split(64))  # type: ignore[no-untyped-call]
+    cutter, pair = found.cutter, torch.arange(len(data) * found.cutter.n_views)
+    views = cutter.take(cutter.sheet(data.images.float() / 255), pair // cutter.n_views, pair % cutter.n_views)
+    return list(views.contiguous().split(64))  # type: ignore[no-untyped-call]
 
 
 def art_classifier(spec: str, width: int) -> Any:
@@ -161,7 +162,7 @@ def ten_patch_sizes(width: int) -> dict[str, Any]:
     """What ART needs all its forward passes for, from the store."""
     data, found = pictures(64), voter("columns:4", "crop", width)
     with tempfile.TemporaryDirectory() as folder:
-        vote(found, data, Path(folder) / "e.zarr")
+        of_votes(found).write(data, Path(folder) / "e.zarr")
         mc.Ballots.load(Path(folder) / "e.zarr")  # imports Zarr
         begun = time.perf_counter()
         ballots = mc.Ballots.load(Path(folder) / "e.zarr")

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 from typer.testing import CliRunner
+from views import cut_all
 
 import majorcert as mc
 from majorcert.commands.app import app
@@ -40,9 +41,9 @@ def run(folder: Path, seed: int = 0, spec: str = "columns:3", **changes: Any) ->
 @pytest.mark.parametrize("spec", ["columns:3", "rows:2", "blocks:4", "columns:2/2"])
 def test_a_mirrored_view_is_the_view_of_the_mirrored_image(spec: str, view: View) -> None:
     cutter, images = Cutter.of(mc.strategy(spec), view, SIZE), some_images(1)
-    mirrors = mirrored(cutter.cut_all(images), crop=view == "crop").flatten(1)
+    mirrors = mirrored(cut_all(cutter, images), crop=view == "crop").flatten(1)
     everywhere = Cutter.of(mc.strategy(spec.split("/")[0]), view, SIZE)
-    found = everywhere.cut_all(images.flip(3)).flatten(1)
+    found = cut_all(everywhere, images.flip(3)).flatten(1)
     apart = (mirrors[:, None] - found[None]).abs().amax(2)
     assert apart.amin(1).max() == 0
     assert apart.argmin(1).unique().numel() == cutter.n_ablations

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
+from views import cut_all
 
 import majorcert as mc
 from majorcert.errors import ModelError
@@ -42,7 +43,7 @@ def network(spec: str, seed: int = 0, balance: float = 0.0) -> tuple[nn.Module, 
         head: Any = built.head[1]  # type: ignore[index]
         head.weight.mul_(8)
         # Balanced, no label wins everywhere: the mean of all cells is the same for each.
-        views = Cutter.of(mc.Fields(1), "whole", SIZE).cut_all(black_and_white(10, SIZE) / 255)
+        views = cut_all(Cutter.of(mc.Fields(1), "whole", SIZE), black_and_white(10, SIZE) / 255)
         head.bias.sub_(balance * built(views).mean(dim=(0, 2, 3)))
     return built, config
 
@@ -261,7 +262,7 @@ def test_one_view_is_the_whole_image() -> None:
     cutter = Cutter.of(mc.Fields(3, stride=2), "whole", SIZE)
     assert (cutter.n_views, cutter.map_size, cutter.n_ablations, cutter.view_size) == (1, (5, 4), 20, SIZE)
     images = torch.rand(2, 1, *SIZE)
-    assert torch.equal(cutter.cut_all(images)[:, :1], images)
+    assert torch.equal(cut_all(cutter, images)[:, :1], images)
 
 
 @pytest.mark.parametrize(("spec", "n_cells"), [("fields:9x3", 2), ("fields:5x9/2", 1), ("fields:3", 72)])

@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 import torch
+from views import canvas_of_crop, cut_all
 
 import majorcert.core.regions as st
 from majorcert.errors import DataError, StrategyError
-from majorcert.nets.views import Cutter, View, canvas_of_crop, in_channels, view_size
+from majorcert.nets.views import Cutter, View, in_channels, view_size
 
 CASES = [
     ("rows:3", (6, 6), 3),
@@ -57,8 +58,8 @@ def test_every_visible_pixel_is_seen(spec: str, image_size: tuple[int, int], cha
     changed = image.repeat(len(pixels), 1, 1, 1)
     for k, (c, i, j) in enumerate(pixels):
         changed[k, c, i, j] += 0.25
-    clean = cutter.cut_all(image)
-    per_pixel = cutter.cut_all(changed).unflatten(0, (len(pixels), cutter.n_ablations))
+    clean = cut_all(cutter, image)
+    per_pixel = cut_all(cutter, changed).unflatten(0, (len(pixels), cutter.n_ablations))
     differs = (per_pixel != clean).flatten(2).any(2).numpy()
     masks = visible_masks(strategy, image_size)
     expected = np.array([masks[:, i, j] for _, i, j in pixels])
@@ -71,7 +72,7 @@ def test_views_match_the_definition(spec: str, image_size: tuple[int, int], chan
     strategy = st.strategy(spec)
     cutter = Cutter.of(strategy, view, image_size)
     images = random_images(2, channels, image_size)
-    views = cutter.cut_all(images).unflatten(0, (2, cutter.n_ablations))
+    views = cut_all(cutter, images).unflatten(0, (2, cutter.n_ablations))
     assert cutter.n_ablations == strategy.n_ablations(image_size)
     assert views.shape[2:] == (in_channels(view, channels), *view_size(strategy, view, image_size))
     for a, mask in enumerate(torch.from_numpy(visible_masks(strategy, image_size))):
@@ -90,7 +91,7 @@ def test_views_match_the_definition(spec: str, image_size: tuple[int, int], chan
 
 def test_the_window_of_a_crop_is_continuous_across_the_seam() -> None:
     image = torch.arange(25.0).reshape(1, 1, 5, 5) / 25
-    views = Cutter.of(st.Blocks(3), "crop", (5, 5)).cut_all(image)
+    views = cut_all(Cutter.of(st.Blocks(3), "crop", (5, 5)), image)
     corner = torch.tensor([4, 0, 1])
     assert torch.equal(views[24, 0], image[0, 0][corner][:, corner])
     assert torch.equal(views[0, 0], image[0, 0, :3, :3])
@@ -100,7 +101,7 @@ def test_the_window_of_a_crop_is_continuous_across_the_seam() -> None:
 def test_a_canvas_is_rebuilt_from_a_crop(spec: str, image_size: tuple[int, int], channels: int) -> None:
     strategy = st.strategy(spec)
     images = random_images(2, channels, image_size)
-    canvas, crop = (Cutter.of(strategy, view, image_size).cut_all(images) for view in ("canvas", "crop"))
+    canvas, crop = (cut_all(Cutter.of(strategy, view, image_size), images) for view in ("canvas", "crop"))
     assert torch.equal(canvas_of_crop(crop, image_size), canvas)
 
 
@@ -108,22 +109,22 @@ def test_a_canvas_is_rebuilt_from_a_crop(spec: str, image_size: tuple[int, int],
 def test_pairs_in_any_order_are_the_same_views(view: View) -> None:
     cutter = Cutter.of(st.Blocks(2), view, (4, 5))
     images = random_images(3, 3, (4, 5))
-    every = cutter.cut_all(images)
+    every = cut_all(cutter, images)
     order = torch.randperm(60, generator=torch.Generator().manual_seed(0))
-    assert torch.equal(cutter.cut_pairs(images, order // 20, order % 20), every[order])
+    assert torch.equal(cutter.take(cutter.sheet(images), order // 20, order % 20), every[order])
     assert torch.equal(cutter.take(cutter.sheet(images), order // 20, order % 20), every[order])
 
 
 @each_view
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
 def test_views_keep_the_dtype_and_lie_channels_last(view: View, dtype: torch.dtype) -> None:
-    views = Cutter.of(st.Columns(4), view, (32, 32)).cut_all(random_images(2, 3, (32, 32)).to(dtype))
+    views = cut_all(Cutter.of(st.Columns(4), view, (32, 32)), random_images(2, 3, (32, 32)).to(dtype))
     assert views.dtype == dtype
     assert views.is_contiguous(memory_format=torch.channels_last)
 
 
 def test_coordinates_tell_places_apart_in_bfloat16() -> None:
-    views = Cutter.of(st.Columns(1), "crop", (1, 256)).cut_all(random_images(1, 1, (1, 256)).bfloat16())
+    views = cut_all(Cutter.of(st.Columns(1), "crop", (1, 256)), random_images(1, 1, (1, 256)).bfloat16())
     assert len(views[:, -1].flatten().unique()) == 256
 
 
@@ -137,7 +138,7 @@ def test_gradients_reach_visible_pixels_only() -> None:
 @pytest.mark.parametrize("images", [torch.zeros(1, 3, 5, 4), torch.zeros(3, 4, 4), torch.zeros(1, 3, 4, 4).byte()])
 def test_wrong_images_are_refused(images: torch.Tensor) -> None:
     with pytest.raises(DataError, match=r"float images of shape \(N, C, 4, 4\)"):
-        Cutter.of(st.Rows(2), "crop", (4, 4)).cut_all(images)
+        cut_all(Cutter.of(st.Rows(2), "crop", (4, 4)), images)
 
 
 def test_an_unknown_view_is_refused() -> None:

@@ -71,19 +71,8 @@ class TrainConfig:
             raise ModelError(f"the precision is 'bf16' or 'float32', got {self.precision!r}")
         if self.optimizer not in ("sgd", "adam"):
             raise ModelError(f"the optimizer is 'sgd' or 'adam', got {self.optimizer!r}")
-        limits = {
-            "epochs": 1,
-            "batch_size": 1,
-            "lr": 0,
-            "weight_decay": 0,
-            "warmup": 0,
-            "sharp": 0,
-            "margin": 0,
-            "clip": 0,
-            "seed": 0,
-        }
-        for name, least in limits.items():
-            if not least <= getattr(self, name) < math.inf:
+        for name in ("epochs", "batch_size", "lr", "weight_decay", "warmup", "sharp", "margin", "clip", "seed"):
+            if not (least := int(name in ("epochs", "batch_size"))) <= getattr(self, name) < math.inf:
                 raise ModelError(f"{name} is {least} or more, got {getattr(self, name)}")
         for name in ("momentum", "label_smoothing", "ema_decay"):
             if not 0 <= getattr(self, name) < 1:

@@ -1,6 +1,5 @@
 """Data sets: uint8 images, their labels, and a deterministic split."""
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,6 +12,7 @@ from torch import Tensor
 from majorcert.core.threat import ImageSize
 from majorcert.errors import DataError
 from majorcert.files.photo import SQUASHED, Photos, Resizing
+from majorcert.nets.images import sha256
 from majorcert.nets.sources import cifar10, digits, folder, npz
 from majorcert.nets.sources.order import shuffled
 from majorcert.nets.sources.part import Part, Progress
@@ -85,9 +85,7 @@ class Dataset:
 
     def sha256(self) -> str:
         """Fingerprint of the images: their shape, then their bytes in order."""
-        digest = hashlib.sha256(",".join(str(side) for side in self.images.shape).encode() + b";")
-        digest.update(self.images.contiguous().numpy().data)
-        return digest.hexdigest()
+        return sha256(self.images)
 
     def subset(self, indices: Tensor) -> "Dataset":
         """The images at `indices`, in that order, with their labels; they keep their numbers in the split."""

@@ -7,8 +7,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from majorcert.errors import ModelError
-from majorcert.nets.device import place_among, set_by_torchrun
+from majorcert.nets.device import place_among, usable_device
 
 
 class Processes:
@@ -19,12 +18,7 @@ class Processes:
 
     def __init__(self, device: torch.device | str) -> None:
         self.rank, self.size = place_among()
-        self.device = torch.device(device)
-        if self.device.type == "cuda":
-            if not torch.cuda.is_available():
-                raise ModelError(f"asked for {device}, but this torch sees no CUDA device; use the device 'cpu'")
-            if ":" not in str(device):
-                self.device = torch.device("cuda", set_by_torchrun("LOCAL_RANK", 0))
+        self.device = usable_device(device)
         self._control: dist.ProcessGroup | None = None
 
     @property

@@ -123,42 +123,27 @@ def _lengthwise(cut: Strategy) -> tuple[Stride, ...]:
     return (1, 1, 2, 2)
 
 
-RECIPES: dict[str, Callable[[Any, int, int], TrainConfig]] = {
-    "bagcert": bagcert,
-    "best": best,
-    "cbn": cbn,
-    "digits": digits,
-    "ibp": ibp,
-    "masking": masking,
-    "masking-best": masking_best,
-    "masking-small": masking_small,
-    "paper": paper,
-    "pg-bn": pg_bn,
-    "small": small,
-    "smoothed-vit": smoothed_vit,
-    "undefended": undefended,
+RECIPES: dict[str, tuple[Callable[[Any, int, int], TrainConfig], tuple[str, ...]]] = {
+    "bagcert": (bagcert, ("fields:32x5",)),
+    "best": (best, ("columns:5", "columns:6", "columns:7")),
+    "cbn": (cbn, ("fields:32x5",)),
+    "digits": (digits, DIGITS_STRATEGIES),
+    "ibp": (ibp, ("bounds:5",)),
+    "masking": (masking, ("masks:5/3",)),
+    "masking-best": (masking_best, ("masks:5/3",)),
+    "masking-small": (masking_small, ("masks:5/5",)),
+    "paper": (paper, PAPER_STRATEGIES),
+    "pg-bn": (pg_bn, ("fields:32x5",)),
+    "small": (small, ("columns:5", "columns:6", "columns:8")),
+    "smoothed-vit": (smoothed_vit, ("columns:4",)),
+    "undefended": (undefended, ("columns:32/32",)),
 }
-STRATEGIES = {
-    "bagcert": ("fields:32x5",),
-    "best": ("columns:5", "columns:6", "columns:7"),
-    "cbn": ("fields:32x5",),
-    "digits": DIGITS_STRATEGIES,
-    "ibp": ("bounds:5",),
-    "masking": ("masks:5/3",),
-    "masking-best": ("masks:5/3",),
-    "masking-small": ("masks:5/5",),
-    "paper": PAPER_STRATEGIES,
-    "pg-bn": ("fields:32x5",),
-    "small": ("columns:5", "columns:6", "columns:8"),
-    "smoothed-vit": ("columns:4",),
-    "undefended": ("columns:32/32",),
-}
-"""The ensemble that each recipe is for."""
+"""What each is made by, and the ensemble that it is for."""
 
 
 def recipe(name: str, spec: str, channels: int, n_classes: int) -> TrainConfig:
     """The configuration of a named recipe for a strategy spec and a kind of data."""
-    return RECIPES[_known(name)](read_hiding(spec), channels, n_classes)
+    return RECIPES[_known(name)][0](read_hiding(spec), channels, n_classes)
 
 
 def recipe_for(specs: Sequence[str], image_size: ImageSize) -> str:
@@ -193,24 +178,14 @@ def adapted(
     """
     cut: Any = view or config.view
     check_view(config.strategy, cut)
-    network = replace(
-        config.model,
-        in_channels=in_channels(cut, channels),
-        width=config.model.width if width is None else width,
-        name=model or config.model.name,
-    )
-    return replace(
-        config,
-        view=cut,
-        model=network,
-        boxes=config.boxes if boxes is None else replace(config.boxes, sides=_sides(boxes)),
-        augment=replace(
-            config.augment,
-            cutmix=config.augment.cutmix if cutmix is None else cutmix,
-            flip=config.augment.flip if flip is None else flip,
-        ),
-        **{key: value for key, value in changes.items() if value is not None},
-    )
+    network = replace(config.model, in_channels=in_channels(cut, channels), **_given(width=width, name=model or None))
+    augment = replace(config.augment, **_given(cutmix=cutmix, flip=flip))
+    hidden = replace(config.boxes, **_given(sides=None if boxes is None else _sides(boxes)))
+    return replace(config, view=cut, model=network, boxes=hidden, augment=augment, **_given(**changes))
+
+
+def _given(**changes: Any) -> dict[str, Any]:
+    return {key: value for key, value in changes.items() if value is not None}
 
 
 def _sides(boxes: str) -> tuple[int, ...]:
@@ -222,7 +197,7 @@ def _sides(boxes: str) -> tuple[int, ...]:
 
 def strategies_of(name: str, patches: Sequence[str] = ()) -> tuple[str, ...]:
     """The specs of the ensemble that a recipe is for, against these patches where it is against patches of a size."""
-    specs = STRATEGIES[_known(name)]
+    specs = RECIPES[_known(name)][1]
     if not patches:
         return specs
     cuts = [read_hiding(spec) for spec in specs]

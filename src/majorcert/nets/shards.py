@@ -9,12 +9,12 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from majorcert.errors import StoreError
+from majorcert.files.writer import EvidenceWriter
 from majorcert.nets.scorer import Health
 
 CHUNK_VIEWS = 2**16
@@ -30,18 +30,6 @@ class Progress:
     done: int
     total: int
     views_per_second: float
-    seconds_left: float
-
-
-class Chunks(Protocol):
-    """A store that is being filled."""
-
-    @property
-    def images_per_chunk(self) -> int: ...
-
-    def missing(self) -> list[slice]:
-        """The chunks of images that are still to be written, in order."""
-        ...
 
 
 def fitting_chunk(views_per_image: int) -> int:
@@ -70,10 +58,10 @@ def fill(chunks: Sequence[slice], compute: Callable[[slice], Callable[[], None]]
         raise StoreError(f"{error}; all finished chunks are kept: mend the cause, then run the same again") from error
 
 
-def own(chunks: Chunks, rank: int, world_size: int) -> list[slice]:
+def own(writer: EvidenceWriter, rank: int, world_size: int) -> list[slice]:
     """The missing chunks that this process does, whatever the others have done already."""
-    step = chunks.images_per_chunk
-    return [images for images in chunks.missing() if images.start // step % world_size == rank]
+    step = writer.images_per_chunk
+    return [images for images in writer.missing() if images.start // step % world_size == rank]
 
 
 def fetched(health: Health, *results: Tensor) -> Callable[[], list[Tensor]]:
@@ -108,4 +96,4 @@ class Clock:
         self.done += n_views
         if self.listener is not None:
             speed = self.done / max(time.perf_counter() - self.begun, 1e-9)
-            self.listener(Progress(self.done, self.total, speed, (self.total - self.done) / speed))
+            self.listener(Progress(self.done, self.total, speed))

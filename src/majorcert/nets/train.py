@@ -46,7 +46,6 @@ class Progress:
     loss: float
     accuracy: float
     images_per_second: float
-    seconds_left: float
 
 
 @dataclass(frozen=True)
@@ -261,7 +260,6 @@ class _Teller:
         if self.listener is None or not due:
             return
         loss, right, seen = self.learner.sums.tolist()
-        left = ((n_epochs - epoch) * self.n_steps - step - 1) / steps_per_second
         where = (epoch, n_epochs, step + 1, self.n_steps)
-        self.listener(Progress(*where, loss / seen, right / seen, steps_per_second * len(self.learner.batch), left))
+        self.listener(Progress(*where, loss / seen, right / seen, steps_per_second * len(self.learner.batch)))
         self.told = now

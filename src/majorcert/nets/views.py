@@ -93,17 +93,7 @@ class Cutter:
 
     def cut(self, images: Tensor, ablations: Tensor) -> Tensor:
         """(images, channels, h, w): of each image the view for its own ablation, as in training."""
-        which = torch.arange(len(images), device=images.device)
-        return self.cut_pairs(images, which, ablations)
-
-    def cut_all(self, images: Tensor) -> Tensor:
-        """(images x views, channels, h, w): all views of the first image, then of the second, and so on."""
-        pair = torch.arange(len(images) * self.n_views, device=images.device)
-        return self.cut_pairs(images, pair // self.n_views, pair % self.n_views)
-
-    def cut_pairs(self, images: Tensor, which: Tensor, ablations: Tensor) -> Tensor:
-        """(pairs, channels, h, w): the view of image `which[k]` for ablation `ablations[k]`, as in voting."""
-        return self.take(self.sheet(images), which, ablations)
+        return self.take(self.sheet(images), torch.arange(len(images), device=images.device), ablations)
 
     def sheet(self, images: Tensor) -> Tensor:
         """(images, pixels + 1, view channels): each pixel's values side by side, and a last row of zeros.
@@ -124,23 +114,14 @@ class Cutter:
         return torch.nn.functional.pad(rows, (0, 0, 0, 1))
 
     def take(self, sheet: Tensor, which: Tensor, ablations: Tensor) -> Tensor:
-        """As `cut_pairs`, from a sheet. The result is channels-last in memory, as convolutions on GPUs like it."""
+        """(views, channels, h, w): of image `which[k]` of a sheet the view for ablation `ablations[k]`, as in voting.
+
+        The result is channels-last in memory, as convolutions on GPUs like it.
+        """
         n_images, n_rows, n_channels = sheet.shape
         index = self.pixels.index_select(0, ablations) + which[:, None] * n_rows
         taken = sheet.reshape(n_images * n_rows, n_channels).index_select(0, index.flatten())
         return taken.view(len(ablations), *self.view_size, n_channels).permute(0, 3, 1, 2)
-
-
-def canvas_of_crop(views: Tensor, image_size: ImageSize) -> Tensor:
-    """Rebuild canvas views from crop views, by the coordinates that they carry: both hold the same information."""
-    height, width = image_size
-    n_views, n_channels = len(views), views.shape[1] - 2
-    colours = views[:, :-2].flatten(2)
-    place = (views[:, -2:].flatten(2).double() + 1) / 2
-    row, column = (place[:, 0] * (height - 1)).round().long(), (place[:, 1] * (width - 1)).round().long()
-    canvas = views.new_zeros(n_views, 2 * n_channels, height * width)
-    index = (row * width + column)[:, None].expand(-1, 2 * n_channels, -1)
-    return canvas.scatter(2, index, torch.cat([colours, 1 - colours], dim=1)).view(n_views, -1, height, width)
 
 
 def _places(image_size: ImageSize) -> Tensor:

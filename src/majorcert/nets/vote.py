@@ -1,7 +1,6 @@
 """Voting: what every view of the images of a data set votes for, into an evidence store."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,23 +9,9 @@ from torch import Tensor
 
 from majorcert.core.reach import Evidence
 from majorcert.errors import EvidenceError
-from majorcert.nets.data import Dataset
 from majorcert.nets.recording import Arrays, Looked, Recording
 from majorcert.nets.rules import VOTES, evidence_of
-from majorcert.nets.shards import Progress
 from majorcert.nets.voter import Voter
-
-__all__ = ["Progress", "vote"]
-
-
-def vote(voter: Voter, dataset: Dataset, path: str | Path, *, scores: bool = False, **options: Any) -> None:
-    """Write the votes on every image of the data set to an evidence store, or go on where an earlier run stopped.
-
-    Args:
-        scores: keep the scores too, as float16.
-        options: those of `Recording.write`.
-    """
-    of_votes(voter, scores=scores).write(dataset, path, **options)
 
 
 def of_votes(voter: Voter, *, scores: bool = False, certify_only: bool = False) -> Recording:
