@@ -1,0 +1,142 @@
+"""Every mix of recorded defenders: which one to train? python studies/mixes.py STORE... --patch 2 --patch 5
+
+The stores are evidence of the same images, best of the validation split: networks that mask, networks that vote, maps,
+and averages of any (`majorcert average`) as members of their own. Prints a line for each mix, by majority and with the
+voters in one pool: clean accuracy, certified at each patch, and under the promise of detection; the best at the last
+patch first. `--say 3` tries pools in which some voters have up to three times the say of others; `--masked` tries
+PatchGuard's robust masking on the points of each pool, plainly and slowly.
+"""
+
+import argparse
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations, product
+from math import gcd
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import majorcert as mc
+from majorcert.core.plurality import plurality, standing
+from majorcert.defences.pool import joint_cells
+from majorcert.files.truth import find_truth
+from majorcert.reports.terminal import remark, say_table
+
+Numbers = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Mix:
+    """Members and a rule, and the defenders that it makes of them; of a masked pool that pool alone."""
+
+    names: str
+    rule: str
+    defenders: list[mc.Evidence]
+    masked: bool = False
+
+    def measured(self, patches: Sequence[mc.Patch], truth: Numbers) -> list[float]:
+        """Clean accuracy, then certified recovery at each patch, then certified detection at each patch."""
+        if self.masked:
+            found = [masked_pool(self.defenders[0], patch) for patch in patches]
+            certified = [float((sure & (label == truth)).mean()) for label, sure in found]
+            return [float((found[-1][0] == truth).mean()), *certified, *[float("nan")] * len(patches)]
+        recovered = [mc.score(mc.certify(self.defenders, patch), truth) for patch in patches]
+        detected = [mc.score(mc.detect(self.defenders, patch), truth) for patch in patches]
+        return [recovered[0].clean, *(each.certified for each in (*recovered, *detected))]
+
+
+def mixes(members: dict[str, mc.Evidence], most: int, say: int, *, masked: bool) -> Iterator[Mix]:
+    """Up to so many members together, by every rule."""
+    for size in range(1, most + 1):
+        for chosen in combinations(members, size):
+            names, found = " + ".join(chosen), [members[name] for name in chosen]
+            voters = [each for each in found if isinstance(each, mc.Ballots)]
+            others = [each for each in found if not isinstance(each, mc.Ballots)]
+            yield Mix(names, "majority" if size > 1 else "alone", found)
+            if len(voters) > 1:
+                yield Mix(names, "voters pooled, then majority" if others else "pool", [*others, mc.Pool(voters)])
+            if voters and not others:
+                yield from pools(names, voters, say, masked=masked)
+
+
+def pools(names: str, voters: list[mc.Ballots], say: int, *, masked: bool) -> Iterator[Mix]:
+    """Those in which the voters do not all have the same say, and those whose points are masked."""
+    equal = mc.Pool(voters)
+    if masked:
+        yield Mix(names, "masked", [equal], masked=True)
+    for says in product(range(1, say + 1), repeat=len(voters)):
+        if gcd(*says) == 1 and max(says) > 1:
+            weights = [points * more for points, more in zip(equal.weights, says, strict=True)]
+            yield Mix(names, "pool " + ":".join(map(str, says)), [mc.Pool(voters, weights=weights)])
+
+
+def masked_pool(pool: Any, patch: mc.Patch) -> tuple[Numbers, Numbers]:
+    """(images,) labels and certificates of a pool where each label loses its loudest window of all members' ablations.
+
+    The windows are what placements touch, of all members together.
+    """
+    touched = [each.strategy.touched(patch, each.image_size) for each in pool.members]
+    tops, lefts = joint_cells([each.rows for each in touched])[0], joint_cells([each.columns for each in touched])[0]
+    seen = [each.masks()[each.rows[tops]][:, each.columns[lefts]] for each in touched]
+    windows = np.concatenate(seen, axis=2).reshape(len(tops) * len(lefts), -1).astype(np.float32)
+    votes = [mc.Scores.of_votes(each).points for each in pool.members]
+    found = []
+    for image in range(len(pool)):
+        weighed = zip(pool.weights, votes, strict=True)
+        found.append(
+            masked(np.concatenate([points * each[image].astype(np.float32) for points, each in weighed]), windows)
+        )
+    labels, certified = zip(*found, strict=True)
+    return np.array(labels), np.array(certified)
+
+
+def masked(points: Numbers, windows: Numbers) -> tuple[int, bool]:
+    """The label of one image, and whether Theorem 3 (docs/soundness.md) proves it, by definition.
+
+    Args:
+        points: (ablations, classes), whole.
+        windows: (windows, ablations), 1 for each that is touched.
+    """
+    total, inside = points.sum(axis=0), windows @ points
+    label = int(plurality((total - inside.max(axis=0))[None].astype(np.int64))[0])
+    rivals = standing((total - inside).astype(np.int64), np.arange(len(total)), len(total))
+    rivals[:, label] = -1
+    strongest, own, loudest = rivals.max(axis=1), inside[:, label], inside[:, label].max()
+
+    def lost(at: Numbers, hidden: Numbers) -> Numbers:
+        """Where the strongest rival beats the label, that many points of which are masked."""
+        left = (total[label] - own[at] - hidden).astype(np.int64)
+        return strongest[at] > standing(left, np.asarray(label), len(total))
+
+    doubtful = np.flatnonzero(lost(np.arange(len(windows)), loudest))
+    if lost(doubtful, loudest - own[doubtful]).any():  # a window that overlaps the loudest one leaves at least so much
+        return label, False
+    untouched = np.where(windows[doubtful] > 0, 0, points[:, label])
+    return label, not lost(doubtful, (untouched @ windows.T).max(axis=1)).any()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("stores", nargs="+", type=Path)
+    parser.add_argument("--patch", action="append", required=True, help="repeatable; the last one orders the lines")
+    parser.add_argument("--truth", type=Path, help="true labels; by default those beside the first store")
+    parser.add_argument("--most", type=int, default=5, help="members of a mix at most")
+    parser.add_argument("--say", type=int, default=1, help="how much more say a voter may have than another")
+    parser.add_argument("--masked", action="store_true", help="try robust masking of the pools, too")
+    given = parser.parse_args()
+    members = {f"{store.parent.name}/{store.stem}": mc.load_evidence(store) for store in given.stores}
+    truth = find_truth(given.truth, given.stores[0], next(iter(members.values())), remark)
+    if truth is None:
+        parser.error("the true labels are not known; give them with --truth")
+    patches = [mc.Patch.parse(each) for each in given.patch]
+    tried = mixes(members, min(given.most, len(members)), given.say, masked=given.masked)
+    found = [(mix.names, mix.rule, mix.measured(patches, truth)) for mix in tried]
+    found.sort(key=lambda line: -line[2][len(patches)])
+    header = ["members", "rule", "clean", *map(str, patches), *(f"detection {patch}" for patch in patches)]
+    say_table(header, [[name, rule, *(f"{100 * share:.2f}" for share in figures)] for name, rule, figures in found])
+
+
+if __name__ == "__main__":
+    main()
