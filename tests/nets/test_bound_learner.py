@@ -48,8 +48,9 @@ def test_intervals_grow_from_nothing_to_everything() -> None:
     widening = Widening(begins=0.2, ends=0.6, clean=0.1)
     assert [widening.at(done)[0] for done in (0.0, 0.2, 0.4, 0.6, 1.0)] == pytest.approx([0, 0, 0.5, 1, 1])
     assert [widening.at(done)[1] for done in (0.0, 0.3, 0.6, 1.0)] == pytest.approx([1, 0.55, 0.1, 0.1])
-    with pytest.raises(ModelError, match="tried"):
-        Widening(tried=0)
+    for wrong in ({"tried": 0}, {"clean": 1.1}, {"sparing": -0.1}, {"begins": 0.7}):
+        with pytest.raises(ModelError, match="tried"):
+            Widening(**wrong)  # type: ignore[arg-type]
 
 
 def whole_image(made: BoundLearner, images: Tensor, labels: Tensor, patches: Patches) -> Tensor:
@@ -75,21 +76,33 @@ def test_a_patch_lies_anywhere_in_the_image() -> None:
     assert len(seen) == Sizes(2, "3x1").n_placements((8, 8))
 
 
+def test_one_is_tried_in_each_part_of_the_image() -> None:
+    made = learner(widening=Widening(tried=3, tried_from=0.0))
+    made.begin(0)
+    drawn = made._patches(torch.rand(500, 9 * N_LOTS))
+    room = 8 - drawn.sides
+    part = (3 * drawn.start // (room + 1)).view(9, 500, 2)
+    assert torch.equal(drawn.image.view(9, 500), torch.arange(500).expand(9, -1))
+    for number, each in enumerate(part):
+        assert (each - torch.tensor(divmod(number, 3))).abs().max() <= 1, "in its part, or on its border"
+    assert len({tuple(start) for start in drawn.start[drawn.sides[:, 0] == 2].tolist()}) == 49
+
+
 @pytest.mark.parametrize("strides", [(1, 2, 1), (2, 1), (1, 2)])
 def test_the_worst_of_the_tried_placements_is_learned_from(strides: tuple[int, ...]) -> None:
-    """At the borders too: 40 placements of each image of 8x8; and by the same gradient as over the whole image."""
+    """At the borders too: 36 placements of each image of 8x8; and by the same gradient as over the whole image."""
     network = replace(config().model, strides=strides)
-    made = learner(model=network, widening=Widening(tried=40, tried_from=0.5))
+    made = learner(model=network, widening=Widening(tried=6, tried_from=0.5))
     assert made.begin(0)
-    assert made.n_tried == 1
+    assert made.tried == 1
     assert made.begin(2)
-    assert made.n_tried == 40
-    images, labels, lots = torch.rand(8, 3, 8, 8), torch.arange(8) % 2, torch.rand(8, 40 * N_LOTS)
+    assert made.tried == 6
+    images, labels, lots = torch.rand(8, 3, 8, 8), torch.arange(8) % 2, torch.rand(8, 36 * N_LOTS)
     for width in (0.4, 1.0):
         made.width.fill_(width)
         made.clean.fill_(0.0)
         found = made._losses(made._views(images, labels, lots, None), labels, None)[1]
-        each = whole_image(made, images, labels, made.drawn).view(40, 8)
+        each = whole_image(made, images, labels, made.drawn).view(36, 8)
         torch.testing.assert_close(found, each.amax(dim=0))
         assert (each.amax(dim=0) > each.amin(dim=0)).all()
         ours = torch.autograd.grad(found.sum(), made.weights)
@@ -99,7 +112,8 @@ def test_the_worst_of_the_tried_placements_is_learned_from(strides: tuple[int, .
 def test_the_loss_is_of_the_image_and_of_the_worst_case() -> None:
     made = learner()
     images, labels = torch.rand(8, 3, 8, 8), torch.arange(8) % 2
-    views = made._views(images, labels, torch.rand(8, N_LOTS), None)
+    lots = torch.rand(8, N_LOTS)
+    views = made._views(images, labels, lots, None)
     plain = F.cross_entropy(made.model(images), labels, reduction="none")
     made.width.fill_(0.0)
     made.clean.fill_(0.3)
@@ -108,6 +122,11 @@ def test_the_loss_is_of_the_image_and_of_the_worst_case() -> None:
     worst = whole_image(made, images, labels, made.drawn)
     torch.testing.assert_close(made._losses(views, labels, None)[1], 0.3 * plain + 0.7 * worst)
     assert (worst > plain).all()
+    sparing = learner(widening=Widening(sparing=0.5))
+    sparing.width.fill_(1.0)
+    sparing.clean.fill_(0.0)
+    spared = sparing._losses(sparing._views(images, labels, lots, None), labels, None)[1]
+    torch.testing.assert_close(spared, 2 * (1 - (-worst).exp().sqrt()))
 
 
 def test_adam_is_adam() -> None:

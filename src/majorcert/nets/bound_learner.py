@@ -29,9 +29,10 @@ class BoundLearner(Learner):
         self.width, self.clean = torch.zeros((), device=processes.device), torch.zeros((), device=processes.device)
         sides = [(patch.height, patch.width) for patch in config.strategy.patches]
         self.sides = torch.tensor(sides, device=processes.device)
+        self.size = torch.tensor(dataset.image_size, device=processes.device)
         self.windows = [holding(max(each), self.model.stride) for each in zip(*sides, strict=True)]
-        self.n_tried = 1
-        """placements that are tried for each image, to learn from the worst"""
+        self.tried = 1
+        """rows and columns of placements that are tried for each image, to learn from the worst"""
         self.drawn: Patches
         """those of the step that is done: of all images in turn, so many times"""
 
@@ -42,25 +43,28 @@ class BoundLearner(Learner):
         self.clean.fill_(clean)
 
     def begin(self, epoch: int) -> bool:
-        before, widening = self.n_tried, self.config.widening
-        self.n_tried = widening.tried if epoch >= widening.tried_from * self.config.epochs else 1
-        return super().begin(epoch) or self.n_tried != before
+        before, widening = self.tried, self.config.widening
+        self.tried = widening.tried if epoch >= widening.tried_from * self.config.epochs else 1
+        return super().begin(epoch) or self.tried != before
 
     @property
     def n_lots(self) -> int:
-        return N_LOTS * self.n_tried
+        return N_LOTS * self.tried**2
 
     def _views(self, images: Tensor, labels: Tensor, lots: Tensor, boxes: Tensor | None) -> Tensor:
         self.drawn = self._patches(lots)
         return images
 
     def _patches(self, lots: Tensor) -> Patches:
-        """Patches at places drawn by lot."""
-        lots = torch.cat(lots.split(N_LOTS, dim=1))  # type: ignore[no-untyped-call]
-        sides = self.sides[(lots[:, 0] * len(self.sides)).long().clamp(max=len(self.sides) - 1)]
-        room = torch.tensor(self.images.shape[2:], device=lots.device) - sides
-        start = (lots[:, 1:] * (room + 1)).long().minimum(room)
-        return Patches(torch.arange(len(lots), device=lots.device) % (len(lots) // self.n_tried), start, sides)
+        """Patches at places drawn by lot, one in each part of each image."""
+        lots = torch.stack(lots.split(N_LOTS, dim=1))  # type: ignore[no-untyped-call]
+        part = torch.arange(len(lots), device=lots.device)
+        parts = torch.stack([part // self.tried, part % self.tried], dim=1)[:, None]
+        sides = self.sides[(lots[..., 0] * len(self.sides)).long().clamp(max=len(self.sides) - 1)]
+        room = self.size - sides
+        start = ((parts + lots[..., 1:]) / self.tried * (room + 1)).long().minimum(room)
+        image = torch.arange(lots.shape[1], device=lots.device).repeat(len(lots))
+        return Patches(image, start.flatten(0, 1), sides.flatten(0, 1))
 
     def _losses(self, views: Tensor, labels: Tensor, mixing: Tensor | None) -> tuple[Tensor, Tensor]:
         """Logits, and the loss of each image: its own, and that of the worst case under the worst patch drawn."""
@@ -69,20 +73,21 @@ class BoundLearner(Learner):
         logits = self.model.last(clean.features.float())
         plain = F.cross_entropy(logits, labels, reduction="none", label_smoothing=self.config.label_smoothing)
         drawn = self.drawn
-        if self.n_tried > 1:
+        if self.tried > 1:
             with torch.no_grad():
-                worst = self._worst_case(clean, drawn, labels).view(self.n_tried, -1).argmax(dim=0)
+                worst = self._worst_case(clean, drawn, labels).view(-1, len(labels)).argmax(dim=0)
             number = worst * len(labels) + torch.arange(len(labels), device=worst.device)
             drawn = Patches(*(each[number] for each in drawn))
         return logits, self.clean * plain + (1 - self.clean) * self._worst_case(clean, drawn, labels)
 
     def _worst_case(self, clean: Clean, patches: Patches, labels: Tensor) -> Tensor:
         """(patches,) the loss if every other label leads by as much as it can."""
-        truth = labels[patches.image]
+        truth, sparing = labels[patches.image], self.config.widening.sparing
         with self._rounded():
             features = patched(self.model, clean, patches, self.windows, self.width)
         leads = lowest_leads(self.model.last, features.float(), truth)
-        return F.cross_entropy(-leads, truth, reduction="none")
+        losses = F.cross_entropy(-leads, truth, reduction="none")
+        return -torch.expm1(-sparing * losses) / sparing if sparing else losses
 
     def _rounded(self) -> torch.autocast:
         """What is computed inside is in the precision of the configuration."""

@@ -135,7 +135,7 @@ class Bounder:
             gain, offset = float(layer.weight.abs().sum(dim=(1, 2, 3)).max()), _largest(layer.bias)
             wrong = gain * wrong + 4 * (layer.weight[0].numel() + 3) * UNIT * (gain * (size + wrong) + offset)
             size = gain * size + offset
-            if ends:  # a sigmoid is from 0 to 1, and moves by at most a quarter of what goes in
+            if ends:  # tanh(x / 2) * MOST / 2 is at most MOST / 2 in size, and moves by MOST / 4 of what x does
                 size, wrong = MOST / 2, MOST * (wrong / 4 + 16 * UNIT)
         height, width = self.image_size
         wrong += 4 * height * width * UNIT * MOST

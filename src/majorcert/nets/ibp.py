@@ -33,14 +33,20 @@ class Widening:
     clean: float = 0.1
     """the share of the plain loss once they are whole; the rest is the loss of the worst case"""
     tried: int = 1
-    """so many placements are tried for each image, and the one with the worst bounds is learned from"""
+    """so many rows and columns of placements are tried for each image, and the one with the worst bounds is learned
+    from: one is drawn in each part of the image"""
     tried_from: float = 0.6
-    """from this share of the training on; one is tried until then"""
+    """from this share of the training on; one placement is tried until then"""
+    sparing: float = 0.0
+    """above 0, images whose worst case is hopeless count for less: the loss of a probability p is (1 - p**sparing) /
+    sparing instead of -log(p)"""
 
     def __post_init__(self) -> None:
-        if not (0 <= self.begins < self.ends <= 1 and 0 <= self.clean <= 1 and self.tried >= 1):
+        shares = self.clean, self.tried_from, self.sparing
+        if not (0 <= self.begins < self.ends <= 1 <= self.tried and min(shares) >= 0 and max(shares) <= 1):
             raise ModelError(
-                f"intervals grow from a share of the training to a later one, 0 to 1, tried is 1 or more; got {self}"
+                "intervals grow from a share of the training to a later one; all shares are from 0 to 1, "
+                f"tried is 1 or more; got {self}"
             )
 
     def at(self, done: float) -> tuple[float, float]:
@@ -123,7 +129,7 @@ def hidden(images: Tensor, under: Tensor, share: Tensor | float = 1.0) -> Span:
 
 
 def activated(features: Tensor, ends: bool) -> Tensor:
-    return (features.sigmoid() - 0.5) * MOST if ends else features.relu()
+    return (features / 2).tanh() * (MOST / 2) if ends else features.relu()
 
 
 def activated_span(span: Span, ends: bool) -> Span:

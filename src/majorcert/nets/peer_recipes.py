@@ -48,9 +48,8 @@ def ibp(cut: Hiding, channels: int = 3, n_classes: int = 10) -> TrainConfig:
         ema_decay=0.999,
         warmup=1,
         threshold=None,
-        precision="float32",
         augment=Augment(shift=2, flip=True),
-        widening=Widening(tried=4),
+        widening=Widening(begins=0.02, ends=0.3, clean=0.0, tried=4, tried_from=0.2),
     )
 
 
