@@ -123,10 +123,14 @@ class Scorer:
             if compiled:
                 network = torch.compile(network)
             like = torch.zeros((), dtype=dtype, device=device)
-            n_classes = config.n_classes if config else check_company(network, shape, tiles[0], like, map_size)
+
+            def asked(views: Tensor) -> Tensor:  # in the layout that it votes in: another one has other kernels
+                return network(views.contiguous(memory_format=_layout(device, n_pixels)))
+
+            n_classes = config.n_classes if config else check_company(asked, shape, tiles[0], like, map_size)
             tile = tiles[0]
             if device.type != "cpu" or not config:
-                tile = next((each for each in tiles if is_steady(network, shape, each, like, map_size)), 0)
+                tile = next((each for each in tiles if is_steady(asked, shape, each, like, map_size)), 0)
             if not tile:
                 raise ModelError(
                     f"in batches of {tiles[-1]} the network's answer to a view changes with its place in the batch; "
