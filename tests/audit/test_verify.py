@@ -659,7 +659,7 @@ def test_scores_are_compared_with_new_ones(studio: Path, tmp_path: Path) -> None
         off = changed(scores.points, (3, 2, 1), int(scores.points[3, 2, 1]) + scores.one // 100)
         forged = mc.Scores(off, one=scores.one, **about)
         found = verify(mc.patchguard(forged, PATCH), [mc.MaskedScores(forged, PATCH)], **given).differences
-        assert [(each.image, each.what) for each in found] == [(3, "the score of label 1 in ablation 2 (and 0 more)")]
+        assert [(each.image, each.what) for each in found] == [(3, "the score of label 1 in ablation 2 of rows:2")]
 
 
 def test_tables_of_masks_are_compared_with_new_ones(studio: Path, tmp_path: Path) -> None:
@@ -691,10 +691,10 @@ def test_tables_of_masks_are_compared_with_new_ones(studio: Path, tmp_path: Path
     labels = changed(evidence.labels, entry, (evidence.labels[entry] + 1) % N_CLASSES)
     forged = mc.MaskPairs(labels, **kept, distance=evidence.distance)
     (found,) = verify(mc.majorcert([forged], PATCH), [forged], **given).differences
-    assert (found.image, found.what) == (4, "the label under masks 0 and 1")
+    assert (found.image, found.what) == (4, "the label under masks 0 and 1 of masks:2/3")
     solid = mc.MaskPairs(evidence.labels, **kept, distance=changed(evidence.distance, (5, 2), 0.9))
     (found,) = verify(mc.majorcert([solid], PATCH), [solid], **given).differences
-    assert (found.image, found.what) == (5, "the distance of mask 2")
+    assert (found.image, found.what) == (5, "the distance of mask 2 of masks:2/3")
 
 
 def test_chunks_that_changed_places_are_caught_by_voting_anew_alone(studio: Path, tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ from functools import lru_cache
 
 from majorcert.audit.ensemble import Labels, Sets, Testimony
 from majorcert.audit.geometry import Size, Touched, painted, placements
-from majorcert.errors import EvidenceError
 
 
 @dataclass(frozen=True)
@@ -25,21 +24,13 @@ class Excluded(Testimony):
     def label(self) -> int:
         return self.said
 
-    def firm(self) -> bool:
-        return all(labels == {self.label} for labels in self.reach().values())
-
-    def reach(self, paper: bool = False) -> Sets:
+    def reach(self) -> Sets:
         """The labels that no recorded placement excludes which contains every pixel of the patch."""
-        if paper:
-            raise EvidenceError("the paper's reach is of votes, and bounds have none")
         every = frozenset(range(self.n_classes))
         return {
             where: every.intersection(*(self.possible[number] for number in numbers))
             for where, numbers in self.around.items()
         }
-
-    def without(self, slack: int = 0) -> Sets:
-        raise EvidenceError("bounds do not say what the network says without a part of the image")
 
 
 @lru_cache(maxsize=64)

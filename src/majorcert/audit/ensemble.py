@@ -30,17 +30,21 @@ class Testimony(Protocol):
     @property
     def label(self) -> int: ...
 
-    def firm(self) -> bool:
-        """Is the label certified alone: of votes by their margin, of others as their reach says?"""
-        ...
-
-    def reach(self, paper: bool = False) -> Sets:
+    def reach(self) -> Sets:
         """The labels that a patch at each placement can make it say."""
         ...
 
+    def paper_reach(self) -> Sets:
+        """The paper's larger set."""
+        raise EvidenceError(f"the paper's reach is of votes, and {type(self).__name__} has none")
+
+    def firm(self) -> bool:
+        """Is the label certified alone: of votes by their margin, of others as their reach says?"""
+        return all(labels == {self.label} for labels in self.reach().values())
+
     def without(self, slack: int = 0) -> Sets:
         """The labels that it may say when all that a patch could touch is left out; of votes, given so many more."""
-        ...
+        raise EvidenceError(f"{type(self).__name__} does not say what is left without a part of the image")
 
     def attack(self, where: Placement) -> Hashable:
         """What a patch there can change: placements with the same are the same to it."""
@@ -78,6 +82,12 @@ def winner(votes: Mapping[int, int]) -> int:
     return min(votes, key=lambda label: (-votes[label], label))
 
 
+def winners(kept: Mapping[int, int], gain: int) -> Labels:
+    """The labels that win if all that is to be given away is given to them alone."""
+    strongest_first = sorted(kept, key=lambda label: (-kept[label], label))
+    return frozenset(c for c in kept if all(beats(c, kept[c] + gain, k, kept[k]) for k in strongest_first if k != c))
+
+
 @lru_cache(maxsize=2**16)
 def majority_holds(sets: tuple[Labels, ...], label: int) -> bool:
     """Has every pick of one label from each set this plurality?
@@ -107,7 +117,7 @@ def opinion_of(method: str, told: Sequence[Testimony], slack: int = 0) -> Opinio
     if method == "detection":
         by_defender, argument = [each.without(slack) for each in told], "detection"
     else:
-        by_defender = [each.reach(paper=method == "majorcert-paper") for each in told]
+        by_defender = [each.paper_reach() if method == "majorcert-paper" else each.reach() for each in told]
         argument = "local" if method in ALONE else _theorem(told, predicted)
     sets = {where: tuple(each[where] for each in by_defender) for where in by_defender[0]}
     safe = {where: majority_holds(here, predicted) for where, here in sets.items()}

@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Any
 
 from majorcert.audit.geometry import Size
-from majorcert.audit.kinds import Origin, fragile_of, kind_of, members_of
+from majorcert.audit.kinds import Origin, fragile_of, kind_of, members_of, parts_of, weights_of
 from majorcert.core.reach import Evidence
 from majorcert.errors import EvidenceError
 
@@ -62,8 +62,8 @@ def _cut(known: Origin) -> str:
     return _numbers(r"(rows|columns|blocks):(\d+)(?:/(\d+))?", known["strategy"], "rows, columns and blocks")
 
 
-def _pool_header(known: Origin) -> str:
-    members = zip(members_of(known), known["weights"], strict=True)
+def _votes_header(known: Origin) -> str:
+    members = zip(members_of(known), weights_of(known), strict=True)
     return "votes " + " ".join(f"{_cut(member)} {weight}" for member, weight in members)
 
 
@@ -79,8 +79,9 @@ def _scores_header(known: Origin) -> str:
 
 
 def _votes(evidence: Any, origin: Origin, row: int) -> str:
-    words = [_ballot(tuple(ballot)) for ballot in evidence.labels[row].tolist()]
-    return _marked(words, fragile_of(evidence, origin, row))
+    parts = zip(parts_of(evidence, origin), members_of(origin), strict=True)
+    told = (([_ballot(tuple(each)) for each in part.labels[row].tolist()], part, record) for part, record in parts)
+    return " ".join(_marked(words, fragile_of(part, record, row)) for words, part, record in told)
 
 
 @lru_cache(maxsize=2**14)
@@ -95,10 +96,6 @@ def _marked(words: list[str], places: frozenset[int] | set[int]) -> str:
     return " ".join(words)
 
 
-def _pool(evidence: Any, origin: Origin, row: int) -> str:
-    return " ".join(_votes(*member, row) for member in zip(evidence.members, members_of(origin), strict=True))
-
-
 def _pairs(evidence: Any, origin: Origin, row: int) -> str:
     """The upper triangle row by row, "?" where nobody looked; a fragile row is marked at its entry on the diagonal."""
     words = [str(label) if label >= 0 else "?" for label in evidence.labels[row].tolist()]
@@ -111,14 +108,14 @@ def _scores(evidence: Any, origin: Origin, row: int) -> str:
 
 
 HEADERS: Mapping[str, Callable[[Origin], str]] = {
-    "ballots": lambda known: f"votes {_cut(known)} 1",
-    "pool": _pool_header,
+    "ballots": _votes_header,
+    "pool": _votes_header,
     "mask-pairs": _masks_header,
     "scores": _scores_header,
 }
 RECORDS: Mapping[str, Callable[[Any, Origin, int], str]] = {
     "ballots": _votes,
-    "pool": _pool,
+    "pool": _votes,
     "mask-pairs": _pairs,
     "scores": _scores,
 }

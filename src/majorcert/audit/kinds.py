@@ -76,18 +76,18 @@ def fragile_of(evidence: Any, origin: Origin, row: int) -> frozenset[int]:
     return frozenset(number for number, far in enumerate(evidence.distance[row].tolist()) if not far > tolerance)
 
 
-def _member(evidence: Any, origin: Origin, row: int, patch: Size, weight: int = 1) -> Member:
-    touched = touched_sets(str(evidence.provenance["strategy"]), evidence.image_size, patch)
-    return Member(ballots_of(evidence, row), touched, fragile_of(evidence, origin, row), weight)
+def weights_of(origin: Origin) -> list[int]:
+    """Points that each vote of a member is worth."""
+    return list(origin["weights"]) if kind_of(origin) == "pool" else [1]
 
 
 def _votes(evidence: Any, origin: Origin, row: int, patch: Size) -> Votes:
-    return Votes([_member(evidence, origin, row, patch)], evidence.n_classes)
-
-
-def _pool(evidence: Any, origin: Origin, row: int, patch: Size) -> Votes:
-    members = zip(evidence.members, members_of(origin), evidence.provenance["weights"], strict=True)
-    return Votes([_member(each, record, row, patch, weight) for each, record, weight in members], evidence.n_classes)
+    parts = zip(parts_of(evidence, origin), members_of(origin), weights_of(evidence.provenance), strict=True)
+    members = []
+    for each, record, weight in parts:
+        touched = touched_sets(str(each.provenance["strategy"]), each.image_size, patch)
+        members.append(Member(ballots_of(each, row), touched, fragile_of(each, record, row), weight))
+    return Votes(members, evidence.n_classes)
 
 
 def _points(evidence: Any, origin: Origin, row: int, patch: Size) -> Points:
@@ -134,7 +134,7 @@ def _bounds(evidence: Any, origin: Origin, row: int, patch: Size) -> Excluded:
 
 TESTIMONIES: Mapping[str, Callable[[Any, Origin, int, Size], Testimony]] = {
     "ballots": _votes,
-    "pool": _pool,
+    "pool": _votes,
     "scores": _points,
     "clipped": _clipped,
     "mask-pairs": _pairs,

@@ -31,13 +31,8 @@ class Pairs(Testimony):
                 return single[number]
         return majority
 
-    def firm(self) -> bool:
-        return all(labels == {self.label} for labels in self.reach().values())
-
-    def reach(self, paper: bool = False) -> Sets:
+    def reach(self) -> Sets:
         """The label alone where a mask covers the patch under which every second mask leaves it; else every label."""
-        if paper:
-            raise EvidenceError("the paper's reach is of votes, and double masking has none")
         proving = {
             number for number, row in enumerate(self.table) if number not in self.fragile and set(row) == {self.label}
         }

@@ -7,7 +7,6 @@ from functools import cached_property
 
 from majorcert.audit.ensemble import Labels, Sets, Testimony, beats, winner
 from majorcert.audit.geometry import Placement, Size, Touched, placements
-from majorcert.errors import EvidenceError
 
 
 @dataclass(frozen=True)
@@ -28,13 +27,8 @@ class Points(Testimony):
     def label(self) -> int:
         return winner({label: self._left(label) for label in self._labels})
 
-    def firm(self) -> bool:
-        return all(labels == {self.label} for labels in self.reach().values())
-
-    def reach(self, paper: bool = False) -> Sets:
+    def reach(self) -> Sets:
         """The label, and every other whose most beats the label's least; all, if the mask does not cover the patch."""
-        if paper:
-            raise EvidenceError("the paper's reach is of votes, and a defender that masks has none")
         known: dict[frozenset[int], Labels] = {}
         found: dict[Placement, Labels] = {}
         for where in placements(self.patch, self.image_size):
@@ -46,9 +40,6 @@ class Points(Testimony):
                 known[window] = self._reach(window)
             found[where] = known[window]
         return found
-
-    def without(self, slack: int = 0) -> Sets:
-        raise EvidenceError("a defender that masks scores cannot say what it says without a part of the image")
 
     @property
     def _labels(self) -> range:

@@ -138,13 +138,13 @@ def check_votes(
     evidence: Evidence,
     pictures: Pictures,
     rows: Sequence[int],
-    near: float | None = None,
-    excess: float | None = None,
+    near: float | None,
+    excess: float | None,
 ) -> tuple[Check, Allowed]:
     """Vote anew on the images in these rows of the evidence, and compare.
 
     Args:
-        near, excess: as in `Allowed`; by default what rounding explains; in float32 never more of `excess` than that.
+        near, excess: as in `Allowed`; None for what rounding explains; in float32 never more of `excess` than that.
     """
     expected = rounding(network, evidence)
     near = expected if near is None else near
@@ -198,11 +198,15 @@ def check_pairs(evidence: Any, rows: Sequence[int], anew: Any, near: float, exce
         for i, claimed in enumerate([] if evidence.distance is None else evidence.distance[row].tolist()):
             if claimed > (most := far[i] + step_after(far[i]) + excess):
                 wrong.append((f"the distance of mask {i}", f"at most {most:.4g}", claimed))
-        if wrong:
-            what, expected, found = wrong[0]
-            more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
-            differences.append(Difference(what + more, expected, found, image=int(evidence.images[row])))
+        differences += _first(wrong, evidence, row)
     return Check(f"labels of {evidence.provenance['strategy']}", n, tuple(differences)), n_changed
+
+
+def _first(wrong: Sequence[tuple[str, Any, Any]], evidence: Evidence, row: int) -> list[Difference]:
+    """The first of what is wrong with an image, and how many more there are."""
+    more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
+    of = f"{more} of {evidence.provenance['strategy']}"
+    return [Difference(what + of, expected, found, int(evidence.images[row])) for what, expected, found in wrong[:1]]
 
 
 def step_after(distance: float) -> float:
@@ -217,17 +221,13 @@ def check_points(evidence: Any, rows: Sequence[int], scores: Any, near: float) -
     for row, views in zip(rows, scores.tolist(), strict=True):
         kept = evidence.scores.points[row].tolist()
         wrong = [
-            (number, label)
+            (f"the score of label {label} in ablation {number}", score, kept[number][label] / one)
             for number, view in enumerate(views)
             for label, score in enumerate(view)
             if abs(kept[number][label] / one - score) > most
         ]
         n += len(views)
-        if wrong:
-            number, label = wrong[0]
-            what = f"the score of label {label} in ablation {number} (and {len(wrong) - 1} more)"
-            found = kept[number][label] / one
-            differences.append(Difference(what, views[number][label], found, image=int(evidence.images[row])))
+        differences += _first(wrong, evidence, row)
     return Check(f"scores of {evidence.provenance['strategy']}", n, tuple(differences))
 
 
@@ -266,9 +266,5 @@ def check_ballots(
                 wrong.append((f"the distance of ablation {number}", f"at most {most:.4g}", far))
             else:
                 n_near += said != recorded
-        if wrong:
-            what, expected, found = wrong[0]
-            more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
-            what = f"{what}{more} of {evidence.provenance['strategy']}"
-            differences.append(Difference(what, expected, found, image=int(evidence.images[row])))
+        differences += _first(wrong, evidence, row)
     return Check(f"ballots of {evidence.provenance['strategy']}", n_ballots, tuple(differences)), n_near

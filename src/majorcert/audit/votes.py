@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeVar
 
-from majorcert.audit.ensemble import Labels, Lacking, Sets, Testimony, beats, winner
+from majorcert.audit.ensemble import Labels, Lacking, Sets, Testimony, beats, winner, winners
 from majorcert.audit.geometry import Placement, Touched
 
 T = TypeVar("T")
@@ -47,20 +47,21 @@ class Votes(Testimony):
         )
         return all(votes[self.label] >= handicap + votes[c] + (self.label > c) for c in votes if c != self.label)
 
-    def reach(self, paper: bool = False) -> Sets:
-        """Labels that win if all touched ballots are theirs alone; in the paper's larger set they need only beat the
-        clean label."""
-        if paper:
-            return self._everywhere(
-                lambda kept, gain: frozenset(
-                    c for c in kept if c == self.label or beats(c, kept[c] + gain, self.label, kept[self.label])
-                )
+    def reach(self) -> Sets:
+        """Labels that win if all touched ballots are theirs alone."""
+        return self._everywhere(winners)
+
+    def paper_reach(self) -> Sets:
+        """Labels that then beat the clean label, and itself."""
+        return self._everywhere(
+            lambda kept, gain: frozenset(
+                c for c in kept if c == self.label or beats(c, kept[c] + gain, self.label, kept[self.label])
             )
-        return self._everywhere(_winners)
+        )
 
     def without(self, slack: int = 0) -> Sets:
         """The label that wins without the touched ballots, or any that may if fragile ones and the slack go to it."""
-        return self._everywhere(lambda kept, gain: _winners(kept, gain + slack), rewritten=False)
+        return self._everywhere(lambda kept, gain: winners(kept, gain + slack), rewritten=False)
 
     def attack(self, where: Placement) -> Hashable:
         return tuple(each.touched[where] for each in self.members)
@@ -71,7 +72,7 @@ class Votes(Testimony):
             self, members=[replace(each, fragile=each.fragile | each.touched[where]) for each in self.members]
         )
         return attacked._everywhere(
-            lambda kept, gain: _winners({**kept, self.label: kept[self.label] + slack}, gain), rewritten=False
+            lambda kept, gain: winners({**kept, self.label: kept[self.label] + slack}, gain), rewritten=False
         )
 
     def lacking(self) -> Lacking:
@@ -112,9 +113,3 @@ class Votes(Testimony):
                     for label in ballot:
                         points[label] += each.weight
         return points
-
-
-def _winners(kept: Mapping[int, int], gain: int) -> Labels:
-    """The labels that win if all that is to be given away is given to them alone."""
-    strongest_first = sorted(kept, key=lambda label: (-kept[label], label))
-    return frozenset(c for c in kept if all(beats(c, kept[c] + gain, k, kept[k]) for k in strongest_first if k != c))

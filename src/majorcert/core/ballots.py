@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from os import PathLike
 from typing import Any, Self
 
 import numpy as np
@@ -126,16 +125,3 @@ class Ballots(Evidence):
         n_fragile = 0 if self.fragile is None else self.fragile.sum(axis=1)
         gained = n_fragile + n_touched + (n_touched if slack is None else slack)
         return contenders(self.solid_votes(), self.label, gained)
-
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write a Zarr store, without a tolerance; an earlier store at that path is replaced, whole or not at all."""
-        from majorcert.files import evidence
-
-        evidence.save_evidence(self, path)
-
-    @classmethod
-    def load(cls, path: str | PathLike[str], images: slice = slice(None)) -> "Ballots":
-        """Read a Zarr store, or the given slice of its images, and check it as if it were new."""
-        from majorcert.files import evidence
-
-        return evidence.load_as(cls, path, images)

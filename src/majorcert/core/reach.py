@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass
 from functools import partial
+from os import PathLike
 from typing import Any, Self
 
 import numpy as np
@@ -145,6 +146,19 @@ class Evidence(ABC):
         """The same evidence without a tolerance."""
         provenance = {key: value for key, value in self.provenance.items() if key != "fragile"}
         return self if self.fragile is None else filled(copy(self), fragile=None, provenance=provenance)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write a Zarr store, without a tolerance; an earlier store at that path is replaced, whole or not at all."""
+        from majorcert.files import evidence
+
+        evidence.save_evidence(self, path)
+
+    @classmethod
+    def load(cls, path: str | PathLike[str], images: slice = slice(None)) -> Self:
+        """Read a Zarr store of this kind, or the given slice of its images, and check it as if it were new."""
+        from majorcert.files import evidence
+
+        return evidence.load_as(cls, path, images)
 
 
 def offered(evidence: Any, name: str) -> Any:

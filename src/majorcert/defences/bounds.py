@@ -7,7 +7,6 @@ rounding can do), the other label is excluded there. Recorded are the labels tha
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -144,12 +143,6 @@ class Bounds(Evidence):
             for columns in _around(patch.width, larger.width, self.image_size[1]):
                 words &= tall.take(columns, axis=2)
         return words
-
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write a Zarr store; an earlier store at that path is replaced, whole or not at all."""
-        from majorcert.files import evidence
-
-        evidence.save_evidence(self, path)
 
 
 def pack(possible: Bools) -> npt.NDArray[np.int16]:

@@ -44,16 +44,9 @@ class ClippedScores(Evidence):
                 f"{scores.points.shape[1]} ablations"
             )
         points = scores.points.sum(axis=1, dtype=np.int64)
-        filled(
-            self,
-            scores=scores,
-            n_classes=scores.n_classes,
-            image_size=scores.image_size,
-            images=scores.images,
-            provenance={**scores.provenance, "kind": "clipped"},
-            points=points,
-            label=plurality(points),
-        )
+        filled(self, scores=scores, points=points, label=plurality(points), n_classes=scores.n_classes)
+        provenance = {**scores.provenance, "kind": "clipped"}
+        filled(self, image_size=scores.image_size, images=scores.images, provenance=provenance)
 
     def __repr__(self) -> str:
         return (
@@ -76,10 +69,8 @@ class ClippedScores(Evidence):
         return self._elected(patch, np.full((1, 1), slack))
 
     def _elected(self, patch: Patch, gain: Ints) -> Reach:
-        touched, candidates = (
-            self.scores.strategy.touched(patch, self.image_size),
-            Candidates.of(self.points, self.label),
-        )
+        touched = self.scores.strategy.touched(patch, self.image_size)
+        candidates = Candidates.of(self.points, self.label)
         by_label = self.scores.points.transpose(0, 2, 1)
         listed = np.take_along_axis(by_label, np.maximum(candidates.listed, 0)[:, :, None], axis=1)
         kept = listed.sum(axis=2, dtype=np.int64)[:, :, None, None] - touched.sums(listed)

@@ -6,7 +6,7 @@ An image is *unwavering* if no patch changes its label or raises an alert (docs/
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -72,20 +72,9 @@ def joint(defenders: Sequence[Evidence], patch: Patch, *, slack: int = 0) -> Joi
     for start in range(0, len(recovered), CHUNK):
         images = recovered[start : start + CHUNK]
         certified[images] = _silent([as_pool(each[images]) for each in defenders], patch, slack)
-    unwavering = Verdict(
-        predicted=recovery.predicted,
-        certified=certified,
-        by=np.where(certified, "unwavering", ""),
-        safe=None,
-        witnesses=(None,) * len(certified),
-        images=recovery.images,
-        patch=patch,
-        method="unwavering",
-        defenders=recovery.defenders,
-        promise="unwavering",
-        slack=slack,
-    )
-    return Joint(recovery, detection, unwavering)
+    told: dict[str, Any] = {"certified": certified, "by": np.where(certified, "unwavering", ""), "slack": slack}
+    told |= {"safe": None, "witnesses": (None,) * len(certified), "method": "unwavering", "promise": "unwavering"}
+    return Joint(recovery, detection, replace(recovery, **told))
 
 
 def _silent(defenders: Sequence[Evidence], patch: Patch, slack: int) -> Bools:

@@ -6,7 +6,6 @@ mask leaves the same label, decides alone. That all pairs agree, the published c
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -151,10 +150,6 @@ class MaskPairs(Evidence):
         """(images, n) the label under each mask alone."""
         return self.labels[:, _row_index(self.masks.n_masks(self.image_size)).diagonal()]
 
-    def unanimous(self) -> Bools:
-        """(images, n): is every label of this mask's row the one under the mask alone?"""
-        return self.agreed
-
     def _check_unfinished(self) -> None:
         """Pairs may be left out where both rows are known to be mixed: then nothing depends on what they would say."""
         rows, said = _row_index(self.masks.n_masks(self.image_size)), self.provenance.get("certify_only") is True
@@ -202,12 +197,6 @@ class MaskPairs(Evidence):
         known = not slack and bool(self.masks.covering(patch, self.image_size).any(axis=2).all())
         solid = np.ones(len(self), dtype=bool) if self.fragile is None else ~self.fragile.any(axis=1)
         return known & solid & (self.singles() == self.label[:, None]).all(axis=1)
-
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write a Zarr store, without a tolerance; an earlier store at that path is replaced, whole or not at all."""
-        from majorcert.files import evidence
-
-        evidence.save_evidence(self, path)
 
 
 def _agreed(table: Ints, rows: npt.NDArray[np.intp]) -> Bools:

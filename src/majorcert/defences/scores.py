@@ -67,17 +67,18 @@ class Scores:
         scores: npt.ArrayLike,
         *,
         one: int = 255,
-        strategy: Strategy | str,
-        image_size: ImageSize,
-        images: npt.ArrayLike | None = None,
-        provenance: Mapping[str, Any] | None = None,
+        **about: Any,
     ) -> "Scores":
-        """Scores from 0 to 1, such as softmax probabilities, each to the nearest of `one` steps (255: one byte)."""
+        """Scores from 0 to 1, such as softmax probabilities, each to the nearest of `one` steps (255: one byte).
+
+        Args:
+            about: `strategy`, `image_size` and what else `Scores` takes.
+        """
         array = np.asarray(scores)
         if array.dtype.kind != "f" or not (np.isfinite(array).all() and (array >= 0).all() and (array <= 1).all()):
             raise BallotsError("scores are floating-point numbers from 0 to 1, such as softmax; got others, NaN or inf")
         points = np.rint(array.astype(np.float64) * one).astype(np.uint8 if one <= 255 else np.int32)
-        return cls(points, one=one, strategy=strategy, image_size=image_size, images=images, provenance=provenance)
+        return cls(points, one=one, **about)
 
     @classmethod
     def of_votes(cls, ballots: Ballots) -> "Scores":

@@ -1,7 +1,10 @@
 """Top-k: no patch drives the clean label out of the k labels with most votes (docs/soundness.md has the proof)."""
 
+from dataclasses import replace
+
 import numpy as np
 
+from majorcert.core.majority import verdict_of
 from majorcert.core.plurality import Ints
 from majorcert.core.reach import NO_LABEL, Evidence, list_labels
 from majorcert.core.threat import Bools, Patch, as_patch
@@ -43,20 +46,9 @@ def top_k(evidence: Evidence, patch: Patch, k: int, *, per_ballot: int | None = 
         some = pool[start : start + step]
         safe[start : start + step], found = _judged(some, patch, k, min(most, k))
         witnesses += found
-    certified = np.asarray(safe.all(axis=(1, 2)))
     record = {**evidence.provenance, **({} if per_ballot is None else {"per_ballot": per_ballot})}
-    return Verdict(
-        predicted=evidence.label,
-        certified=certified,
-        by=np.where(certified, "top-k", ""),
-        safe=safe,
-        witnesses=tuple(witnesses),
-        images=evidence.images,
-        patch=patch,
-        method=f"top-{k}",
-        defenders=(record,),
-        promise="top-k",
-    )
+    verdict = verdict_of([evidence], patch, f"top-{k}", "top-k", safe, tuple(witnesses), promise="top-k")
+    return replace(verdict, defenders=(record,))
 
 
 def _most_labels(pool: Pool, per_ballot: int | None) -> int:

@@ -116,19 +116,16 @@ def _ballot_arrays(ballots: Ballots | MaskPairs) -> dict[str, Array]:
     return {"labels": ballots.labels, **known}
 
 
+def _about(facts: Facts, arrays: Arrays, attributes: Mapping[str, Any]) -> dict[str, Any]:
+    return {"image_size": facts.image_size, "images": arrays["images"], "provenance": attributes}
+
+
 def _ballots(arrays: Arrays, attributes: Mapping[str, Any]) -> Ballots:
     facts = typed(attributes, VotingFacts)
     if "mask" in attributes:
         raise BallotsError("votes with a mask on record, which only a verdict says of what was made of them")
-    return Ballots(
-        arrays["labels"],
-        strategy=facts.strategy,
-        image_size=facts.image_size,
-        n_classes=facts.n_classes,
-        images=arrays["images"],
-        provenance=attributes,
-        distance=arrays.get("distance"),
-    )
+    about, far = _about(facts, arrays, attributes), arrays.get("distance")
+    return Ballots(arrays["labels"], strategy=facts.strategy, n_classes=facts.n_classes, distance=far, **about)
 
 
 def scores_of(arrays: Arrays, attributes: Mapping[str, Any]) -> Scores:
@@ -137,14 +134,8 @@ def scores_of(arrays: Arrays, attributes: Mapping[str, Any]) -> Scores:
     one = HALF_ONE if points.dtype.kind == "f" else facts.scores_one
     if one is None:
         raise BallotsError("whole scores without `scores_one`, the points of a score of 1")
-    return Scores(
-        _exact_halves(points) if points.dtype.kind == "f" else points,
-        one=one,
-        strategy=facts.strategy,
-        image_size=facts.image_size,
-        images=arrays["images"],
-        provenance=attributes,
-    )
+    whole = _exact_halves(points) if points.dtype.kind == "f" else points
+    return Scores(whole, one=one, strategy=facts.strategy, **_about(facts, arrays, attributes))
 
 
 def _exact_halves(scores: Array) -> Array:
@@ -167,28 +158,14 @@ def _masked_scores(arrays: Arrays, attributes: Mapping[str, Any]) -> MaskedScore
 def _mask_pairs(arrays: Arrays, attributes: Mapping[str, Any]) -> MaskPairs:
     facts, labels = typed(attributes, PairsFacts), arrays["labels"]
     check_room(INDEX_BYTES * labels.shape[1], "the table of all pairs of masks")
-    return MaskPairs(
-        labels,
-        masks=facts.masks,
-        image_size=facts.image_size,
-        n_classes=facts.n_classes,
-        images=arrays["images"],
-        provenance=attributes,
-        distance=arrays.get("distance"),
-    )
+    about, far = _about(facts, arrays, attributes), arrays.get("distance")
+    return MaskPairs(labels, masks=facts.masks, n_classes=facts.n_classes, distance=far, **about)
 
 
 def _bounds(arrays: Arrays, attributes: Mapping[str, Any]) -> Bounds:
     facts = typed(attributes, VotingFacts)
-    return Bounds(
-        arrays["labels"],
-        arrays["possible"],
-        sizes=facts.strategy,
-        image_size=facts.image_size,
-        n_classes=facts.n_classes,
-        images=arrays["images"],
-        provenance=attributes,
-    )
+    kind = {"sizes": facts.strategy, "n_classes": facts.n_classes, **_about(facts, arrays, attributes)}
+    return Bounds(arrays["labels"], arrays["possible"], **kind)
 
 
 LABELS, SCORES = Column("i", 3), Column("if", 3, room=8)

@@ -143,7 +143,7 @@ def _ballots_images(name: str, some: Ballots, patches: Sequence[Patch], sets: Se
 
 def _tell_pairs(one: MaskPairs, patch: Patch, placement: Placement) -> Told:
     covering = one.masks.covering(patch, one.image_size)[placement]
-    n_proving = int((covering & one.unanimous()[0]).sum())
+    n_proving = int((covering & one.agreed[0]).sum())
     return Told(
         remark=f"{int(covering.sum())} of {len(covering)} masks cover the patch; under {n_proving} of them no second "
         "mask changes the label"
@@ -169,7 +169,7 @@ def _pairs_images(name: str, some: MaskPairs, patches: Sequence[Patch], sets: Se
     singles = some.singles()
     other = (table != singles[:, :, None]) & (table != NO_LABEL)
     changed = np.take_along_axis(table, other.argmax(axis=2)[:, :, None], axis=2)[:, :, 0]
-    yield Block.of(f"votes{name}", np.stack([singles, np.where(some.unanimous(), NO_LABEL, changed)]))
+    yield Block.of(f"votes{name}", np.stack([singles, np.where(some.agreed, NO_LABEL, changed)]))
 
 
 def _reach_images(name: str, some: Evidence, patches: Sequence[Patch], sets: Sets) -> Iterator[Block]:
