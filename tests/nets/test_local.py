@@ -26,6 +26,7 @@ NETWORKS: dict[str, dict[str, Any]] = {
     "fields:3": {"name": "local:3", "blocks": (1,), "strides": (1,)},
     "fields:7/2": {"name": "local:7", "blocks": (1, 2), "strides": (1, 2)},
     "fields:9x3": {"name": "local:0x3", "blocks": (1, 1), "strides": (1, (2, 1))},
+    "fields:9x4": {"name": "local:0x4", "blocks": (1, 1), "strides": (1, (2, 1))},
     "fields:5x9/2": {"name": "local:5x0", "blocks": (1, 1), "strides": ((2, 1), (1, 2))},
 }
 SIZE = (9, 8)
@@ -115,24 +116,22 @@ def test_zero_weights_hide_nothing_from_the_check() -> None:
     ("length", "blocks", "strides", "expected"),
     [
         (1, (1,), (1,), [1, 1, 1]),
-        (5, (2, 1), (1, 1), [3, 3, 1, 1, 1, 1, 1]),
-        (9, (1, 1), (1, 2), [3, 3, 3, 3, 1]),
+        (4, (1, 1), (1, 1), [2, 2, 1, 2, 1]),
+        (5, (2, 1), (1, 1), [3, 2, 1, 1, 1, 2, 1]),
+        (8, (1, 1), (2, 1), [4, 3, 1, 2, 1]),
         (0, (1,), (2,), [3, 3, 3]),
     ],
 )
-def test_convolutions_are_long_while_the_field_has_room(
+def test_convolutions_become_longer_in_turn_while_the_field_has_room(
     length: int, blocks: tuple[int, ...], strides: tuple[int, ...], expected: list[int]
 ) -> None:
     assert kernels(length, blocks, strides) == expected
 
 
-@pytest.mark.parametrize("length", [2, 4, 90])
-def test_a_field_that_no_convolutions_make_is_refused(length: int) -> None:
-    with pytest.raises(ModelError, match=f"no field of {length} pixels"):
-        kernels(length, (1, 1), (1, 2))
-    for name in ("local:", "local:3x3x3", "local:a"):
-        with pytest.raises(ModelError, match="local"):
-            build(ModelConfig(name, 3, 2))
+@pytest.mark.parametrize("name", ["local:", "local:3x3x3", "local:a"])
+def test_other_names_are_refused(name: str) -> None:
+    with pytest.raises(ModelError, match="local"):
+        build(ModelConfig(name, 3, 2))
 
 
 RULES: dict[str, dict[str, Any]] = {
@@ -172,13 +171,20 @@ def attacked(images: Tensor, patch: tuple[int, int]) -> tuple[Tensor, Tensor, li
     return torch.stack(painted), torch.tensor(which), where
 
 
-@pytest.mark.parametrize("rule", ["votes", "clipped", pytest.param("masked:1x1", marks=pytest.mark.slow)])
-def test_no_certified_label_flips_whatever_is_painted(rule: str) -> None:
+@pytest.mark.parametrize(
+    ("rule", "cases"),
+    [
+        ("votes", [(0, 0.9)]),
+        ("clipped", [(2, 0.9), (11, 0.5)]),
+        pytest.param("masked:1x1", [(0, 0.9)], marks=pytest.mark.slow),
+    ],
+)
+def test_no_certified_label_flips_whatever_is_painted(rule: str, cases: list[tuple[int, float]]) -> None:
     """Real pixels: every placement and every content of a pixel, of four greys."""
     size, seen = (7, 7), Counter[str]()
     images = black_and_white(3, size)
     painted, which, _ = attacked(images, (1, 1))
-    for seed, balance in ((0, 0.0), (1, 0.9)):
+    for seed, balance in cases:
         found = defender("fields:3", rule, seed, balance, size)
         verdict, labels = found.certify(images, mc.Patch(1)), found.predict(painted)
         flipped = labels != verdict.predicted[which.numpy()]
@@ -186,7 +192,7 @@ def test_no_certified_label_flips_whatever_is_painted(rule: str) -> None:
         seen += Counter(f"certified {each}" for each in verdict.certified.tolist())
         seen["flipped"] += int(flipped.sum())
         assert (found.predict(images) == verdict.predicted).all()
-    assert len(seen) == 3, seen
+    assert len(+seen) == 3, seen
 
 
 def test_the_enumeration_finds_a_field_that_is_too_small(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -265,23 +271,20 @@ def test_one_view_is_the_whole_image() -> None:
     assert torch.equal(cut_all(cutter, images)[:, :1], images)
 
 
-@pytest.mark.parametrize(("spec", "n_cells"), [("fields:9x3", 2), ("fields:5x9/2", 1), ("fields:3", 72)])
-def test_a_network_of_bands_learns_from_some_of_them(spec: str, n_cells: int) -> None:
-    """In training mode every fourth one; each is what it is among all, up to the statistics of the batch."""
+@pytest.mark.parametrize(("spec", "n_cells"), [("fields:9x3", 8), ("fields:5x9/2", 5), ("fields:7/2", 20)])
+def test_a_network_learns_from_one_cell_of_each_image(spec: str, n_cells: int) -> None:
+    """In training mode it says of one window what the whole map says of that cell, at the border too; of any cell."""
     built, _ = network(spec)
     image = torch.rand(1, 3, *SIZE)
     every = built(image).flatten(2)
     for part in built.modules():
         part.training = not isinstance(part, nn.BatchNorm2d)
-    seen = set()
-    for seed in range(12):
-        torch.manual_seed(seed)
-        some = built(image).flatten(2)
-        assert some.shape[2] == n_cells
-        places = [(every - some[:, :, k : k + 1]).abs().sum(dim=(0, 1)).argmin().item() for k in range(n_cells)]
-        torch.testing.assert_close(some, every[:, :, places])
-        seen.add(tuple(places))
-    assert len(seen) == (1 if spec == "fields:3" else 4)
+    torch.manual_seed(0)
+    some = built(image.expand(200, -1, -1, -1)).flatten(2)
+    assert some.shape[2] == 1
+    cells = (every - some).abs().sum(dim=1).argmin(dim=1)
+    torch.testing.assert_close(some[:, :, 0], every[0, :, cells].T)
+    assert set(cells.tolist()) == set(range(n_cells))
 
 
 def test_a_map_is_mirrored_back_where_fields_are_their_own_mirror_images(tmp_path: Path) -> None:

@@ -1,12 +1,14 @@
 """A local-feature network (BagNet shape): one pass over an image gives the class evidence of every small field of it.
 
-A cell of the map must see its field and nothing else. So each convolution is 3 pixels long only while the field has
-room for it, and 1 afterwards; nothing pools over space but the mean along a side that the field has all of.
+A cell of the map must see its field and nothing else. So the image gets a margin of zeros once, and along a side of
+which a field is a part no convolution adds another: what a cell says of a field is what the network says of that
+window alone. That is how it learns, too: from one window of each image, another one every time.
 """
 
 import re
 from collections.abc import Sequence
 from itertools import accumulate
+from math import prod
 from operator import mul
 
 import torch
@@ -17,8 +19,6 @@ from majorcert.errors import ModelError
 from majorcert.nets.resnet import Stride
 
 LOCAL = "local:"
-THIN = 4
-"""While it learns, a network of bands looks at every so many of them, from any on: neighbours show nearly the same."""
 WIDEST = 4
 """So many times as wide as the first stage is the widest."""
 
@@ -52,25 +52,21 @@ def local(
 def kernels(length: int, blocks: Sequence[int], strides: Sequence[int]) -> list[int]:
     """How long each convolution is along one side: of the stem, and of the two in each block.
 
-    One of length 3 makes the field longer by two steps of the map that it reads. First the stem and the beginning of
-    every stage get it, then whoever comes next, until the field is as long as it is to be.
+    Of a side that a field has all of, 3. Else all are 1 at first, and in turn the stem and the beginning of every stage
+    becomes longer by one, which makes the field longer by a step of the map that it reads; until that is long enough.
     """
     steps = [1, *accumulate(strides, mul)]
-    reads = [1, *(steps[k] if i == 0 else steps[k + 1] for k, n in enumerate(blocks) for i in range(2 * n))]
-    begins = [0, *accumulate((2 * n for n in blocks[:-1]), initial=1)]
-    found, left = [1] * len(reads), length - 1
-    for place in [*begins, *(place for place in range(len(reads)) if place not in begins)]:
-        if not length or 2 * reads[place] <= left:
-            found[place], left = 3, left - 2 * reads[place]
-    if length and left:
-        raise ModelError(
-            f"convolutions of 3 with strides {list(strides)} make no field of {length} pixels; try another"
-        )
+    reads = {0: 1} | dict(zip(accumulate((2 * n for n in blocks[:-1]), initial=1), steps, strict=False))
+    found, left = [1 if length else 3] * (1 + 2 * sum(blocks)), max(length - 1, 0)
+    while left:
+        for place, step in reads.items():
+            if step <= left:
+                found[place], left = found[place] + 1, left - step
     return found
 
 
 class LocalNetwork(nn.Module):
-    """From (N, channels, H, W) images to a map of logits, (N, classes, rows, columns)."""
+    """From (N, channels, H, W) images to a map of logits, (N, classes, rows, columns); in training, of one cell."""
 
     def __init__(
         self,
@@ -84,18 +80,16 @@ class LocalNetwork(nn.Module):
         dropout: float,
     ) -> None:
         super().__init__()
+        self.field, self.steps = field, [prod(each) for each in zip(*strides, strict=True)]
         self.whole = [axis for axis, length in zip((2, 3), field, strict=True) if not length]
-        self.along = 5 - self.whole[0] if len(self.whole) == 1 else 0
-        """the axis that bands lie side by side on, if they are bands"""
-        self.mixed = _mixed(self.along - 2, blocks, strides, sizes)
         kernel = iter(sizes)
-        parts = [*_convolution(in_channels, width, next(kernel)), nn.ReLU(inplace=True)]
+        parts = [*_convolution(in_channels, width, next(kernel), (1, 1), field), nn.ReLU(inplace=True)]
         n_in = width
         for stage, (n_blocks, stride) in enumerate(zip(blocks, strides, strict=True)):
             n_out = width * min(2**stage, WIDEST)
             for block in range(n_blocks):
                 first, second = next(kernel), next(kernel)
-                parts.append(LocalBlock(n_in, n_out, first, second, stride if block == 0 else (1, 1)))
+                parts.append(LocalBlock(n_in, n_out, first, second, stride if block == 0 else (1, 1), field))
                 n_in = n_out
         self.features = nn.Sequential(*parts)
         self.head = nn.Sequential(nn.Dropout(dropout), nn.Conv2d(n_in, n_classes, 1))
@@ -105,57 +99,58 @@ class LocalNetwork(nn.Module):
         nn.init.zeros_(self.head[1].weight)  # type: ignore[arg-type]
 
     def forward(self, images: Tensor) -> Tensor:
-        features = images
-        for place, part in enumerate(self.features, start=1):
-            features = part(features)
-            if self.training and self.along and place == self.mixed:
-                features = _thinned(features, self.along)
+        (above, below), (left, right) = (((n - 1) // 2, n // 2) if n else (0, 0) for n in self.field)
+        seen = F.pad(images, (left, right, above, below))
+        if self.training:
+            seen = windows(seen, self.field, self.steps)
+        features = self.features(seen)
         logits: Tensor = self.head(features.mean(dim=self.whole, keepdim=True) if self.whole else features)
         return logits
 
 
-def _mixed(
-    axis: int, blocks: Sequence[int], strides: Sequence[tuple[int, int]], sizes: Sequence[tuple[int, int]]
-) -> int:
-    """So many parts (three of the stem, then blocks) there are until no more looks beyond its own place on an axis."""
-    steps = [stride if i == 0 else (1, 1) for n, stride in zip(blocks, strides, strict=True) for i in range(n)]
-    mixing = [
-        block
-        for block, step in enumerate(steps, start=1)
-        if step[axis] > 1 or sizes[2 * block - 1][axis] > 1 or sizes[2 * block][axis] > 1
-    ]
-    return 3 + max(mixing, default=0)
-
-
-def _thinned(features: Tensor, axis: int) -> Tensor:
-    """Every THIN-th place on an axis, from a random one on; in memory by pixels, as convolutions on GPUs like it."""
-    places = torch.arange(features.shape[axis] // THIN, device=features.device) * THIN
-    if not len(places):
-        return features
-    places = places + torch.randint(THIN, (), device=features.device)
-    return features.permute(0, 2, 3, 1).index_select(axis - 1, places).permute(0, 3, 1, 2)
+def windows(images: Tensor, field: tuple[int, int], steps: Sequence[int]) -> Tensor:
+    """Of each image the window that one cell sees, drawn by lot; a field of 0 has all of a side."""
+    for axis, length, step in zip((2, 3), field, steps, strict=True):
+        if length:
+            n_cells = (images.shape[axis] - length) // step + 1
+            first = step * torch.randint(n_cells, (len(images), 1), device=images.device)
+            places = first + torch.arange(length, device=images.device)
+            images = images.take_along_dim(places[:, None, :, None] if axis == 2 else places[:, None, None], dim=axis)
+    return images
 
 
 class LocalBlock(nn.Module):
-    """Two convolutions around a shortcut, each as long as it may be."""
+    """Two convolutions, each as long as it may be, around a shortcut that is as long as both together."""
 
     def __init__(
-        self, n_in: int, n_out: int, first: tuple[int, int], second: tuple[int, int], stride: tuple[int, int]
+        self,
+        n_in: int,
+        n_out: int,
+        first: tuple[int, int],
+        second: tuple[int, int],
+        stride: tuple[int, int],
+        field: tuple[int, int],
     ) -> None:
         super().__init__()
         self.body = nn.Sequential(
-            *_convolution(n_in, n_out, first, stride), nn.ReLU(inplace=True), *_convolution(n_out, n_out, second)
+            *_convolution(n_in, n_out, first, stride, field),
+            nn.ReLU(inplace=True),
+            *_convolution(n_out, n_out, second, (1, 1), field),
+        )
+        down, across = (
+            a + step * (b - 1) if part else 1 for a, b, step, part in zip(first, second, stride, field, strict=True)
         )
         self.shortcut: nn.Module = nn.Identity()
-        if n_in != n_out or stride != (1, 1):
-            self.shortcut = nn.Sequential(*_convolution(n_in, n_out, (1, 1), stride))
+        if n_in != n_out or (down, across, *stride) != (1, 1, 1, 1):
+            self.shortcut = nn.Sequential(*_convolution(n_in, n_out, (down, across), stride, field))
 
     def forward(self, features: Tensor) -> Tensor:
         return F.relu(self.body(features) + self.shortcut(features), inplace=True)
 
 
 def _convolution(
-    n_in: int, n_out: int, kernel: tuple[int, int], stride: tuple[int, int] = (1, 1)
+    n_in: int, n_out: int, kernel: tuple[int, int], stride: tuple[int, int], field: tuple[int, int]
 ) -> tuple[nn.Conv2d, nn.BatchNorm2d]:
-    padding = kernel[0] // 2, kernel[1] // 2
-    return nn.Conv2d(n_in, n_out, kernel, stride=stride, padding=padding, bias=False), nn.BatchNorm2d(n_out)
+    """With a margin of its own along a side that the field has all of, and there alone."""
+    down, across = (0 if part else length // 2 for length, part in zip(kernel, field, strict=True))
+    return nn.Conv2d(n_in, n_out, kernel, stride=stride, padding=(down, across), bias=False), nn.BatchNorm2d(n_out)
