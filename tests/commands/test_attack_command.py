@@ -269,7 +269,7 @@ def test_a_broken_promise_that_was_kept_is_not_forgotten(runs: Path, tmp_path: P
     (tmp_path / "broken" / "000015").mkdir(parents=True)
     result = majorcert(*command)
     assert result.exit_code == 1
-    assert "a promise was broken on 1 images (defended)" in result.stderr
+    assert "broken promises, defended: 1" in result.stderr
 
 
 def test_what_makes_no_sense_is_refused_in_one_sentence(runs: Path, tmp_path: Path) -> None:

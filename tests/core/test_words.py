@@ -129,3 +129,29 @@ def test_what_python_says_of_its_own_types_is_not_passed_on() -> None:
     assert reason(FileNotFoundError(2, "No such file or directory")) == "No such file or directory"
     assert reason(ValueError("its own\n words")) == "its own words"
     assert reason(ValueError()) == "ValueError"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    {
+        "certify": "majorcert certify: missing argument 'evidence' (Evidence stores",
+        "certify s.zarr": "missing option '--patch' ('5' or '2x7'",
+        "certify s.zarr --patch": "'--patch' requires an argument",
+        "certify s.zarr --patch 2 --slack x": "valid integer, got 'x'",
+        "certify s.zarr --patch 2 --slack -1": "equal to 0, got '-1'",
+        "certify s.zarr --patch 2 --method best": "'best' is not one of 'majorcert-exact'",
+        "certify s.zarr --patch 2 --pach 3": "no such option: --pach (Possible options: --patch",
+        "info a b": "majorcert info: got unexpected extra argument",
+        "certified": "majorcert: no such command 'certified', did you mean 'certify'",
+        "--nope": "majorcert: no such option: --nope",
+    }.items(),
+)
+def test_words_that_a_command_does_not_know_cost_one_sentence(words: str, said: str) -> None:
+    assert said in refused(*words.split())
+
+
+def test_without_words_the_help_is_shown() -> None:
+    result = CliRunner().invoke(app, [])
+    assert result.exit_code == 2
+    assert "certify" in result.stdout
+    assert result.stderr == ""

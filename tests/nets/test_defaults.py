@@ -81,7 +81,7 @@ def test_networks_and_schedules_suit_size_number_and_device() -> None:
 
 def test_times_are_told_in_words() -> None:
     told = [duration(seconds) for seconds in (0.2, 40, 130, 3_600, 12_300, 200_000)]
-    assert told == ["1 seconds", "40 seconds", "2 minutes", "1.0 hours", "3.4 hours", "2.3 days"]
+    assert told == ["1 second", "40 seconds", "2 minutes", "1.0 hours", "3.4 hours", "2.3 days"]
 
 
 def many(n: int, side: int) -> Dataset:

@@ -36,8 +36,8 @@ def test_the_median_decides_the_size_and_one_coloured_file_the_colour(tmp_path: 
     data = load(str(tmp_path), "trainval")
     assert data.images.shape == (11, 3, 20, 30)
     said, left_out = data.notes
-    assert "11 images are brought to 20x30 (the median is 20x30), in colour, as 10 are" in said
-    assert "left out: 2 that are no image files" in left_out
+    assert "11 images are brought to 20x30 (the median is 20x30), in colour, as 10 files are" in said
+    assert "left out as no image files: 2" in left_out
     assert data.photo_sizes is not None
     assert data.photo_sizes[0].tolist() == [3, 3]
     assert data.photos == Photos(frozenset((20 + k, 30 + 2 * k) for k in range(5)) | {(3, 3)})
@@ -102,6 +102,7 @@ def test_images_that_memory_cannot_hold_are_kept_in_a_file(tmp_path: Path, monke
     mixed(tmp_path)
     (tmp_path / "cat" / "bad.png").write_text("no image")
     inside = load(str(tmp_path), "trainval", skip_bad=True)
+    assert "11 images are brought to" in inside.notes[0]  # the bad one is not among them
     monkeypatch.setattr(room, "memory", lambda: 1000)
     seen: list[tuple[int, int]] = []
     outside = load(str(tmp_path), "trainval", skip_bad=True, progress=lambda done, total: seen.append((done, total)))

@@ -133,7 +133,7 @@ def _complaints(run: AttackRun, log: Logbook, name: str, summary: dict[str, Any]
     ]
     if broken := summary[name]["broken"]:
         found.append(
-            f"a promise was broken on {len(broken)} images ({name}): either a certified label changed"
+            f"broken promises, {name}: {len(broken)}; either a certified label changed"
             f"{' without an alert' if run.promise == 'detection' else ''} or a view voted otherwise that no patch "
             "touched; this is a fault of majorcert: please report it with the folder "
             f"{run.folder / 'broken'}"

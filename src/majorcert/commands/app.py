@@ -1,5 +1,6 @@
 """The command line: one verb for each arrow from images to a verdict, each in its own file of `commands`."""
 
+import sys
 from typing import Annotated, Any
 
 import typer
@@ -23,7 +24,7 @@ from majorcert.commands.train import train
 from majorcert.commands.verify import SeveralValues, verify
 from majorcert.commands.vote import vote
 from majorcert.errors import MajorcertError
-from majorcert.reports.terminal import complain
+from majorcert.reports.terminal import MISUSE, complain, misused
 
 OPTIONAL = {"torch", "safetensors", "PIL", "sklearn"}
 """What the extra `majorcert[nets]` brings."""
@@ -32,18 +33,21 @@ OPTIONAL = {"torch", "safetensors", "PIL", "sklearn"}
 class Verbs(TyperGroup):
     """Turns what a user can cause and mend into one sentence and the exit code 2."""
 
-    def invoke(self, ctx: Any) -> Any:
+    def main(self, *args: Any, **extra: Any) -> Any:
         try:
-            return super().invoke(ctx)
+            sys.exit(super().main(*args, **{**extra, "standalone_mode": False}))
         except MajorcertError as error:
             complain(str(error))
+        except MISUSE as error:
+            if error.format_message():  # without any words the help was shown
+                complain(misused(error))
         except MemoryError:
             complain("there is not enough memory for this; take fewer images at a time, or a machine with more")
         except ModuleNotFoundError as error:
             if error.name not in OPTIONAL:
                 raise
             complain(f"this needs {error.name}, which is not installed; install majorcert[nets]")
-        raise typer.Exit(2)
+        sys.exit(2)
 
 
 app = typer.Typer(

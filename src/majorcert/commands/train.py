@@ -107,7 +107,7 @@ def train(
     for result in results:
         if not result.finished:
             again = "" if resume else " with --resume"
-            remark(f"stopped after {result.epochs} epochs; the same command{again} continues")
+            remark(f"stopped, whole epochs so far: {result.epochs}; the same command{again} continues")
             raise typer.Exit(INTERRUPTED)
         remark(f"trained: {result.run_dir}")
     if len(results) > 1:

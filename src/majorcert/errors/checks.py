@@ -17,6 +17,10 @@ from majorcert.errors import BallotsError, EvidenceError, MajorcertError, PatchE
 
 Array = npt.NDArray[Any]
 Ints = npt.NDArray[np.signedinteger]
+A_PATCH = (
+    "a patch; write a side as in '5' or height x width as in '2x7', in pixels of the image that the networks see; or, "
+    "where the image or its photo is known, a share of it as in '2%' or photo pixels as in '75x100px'"
+)
 MAX_SIDE = 2**14
 """Of images; evidence that declares more is refused before memory is taken."""
 MOST_SLACK = 2**31 - 1
@@ -49,9 +53,7 @@ def sides_of(patch: Any, image_size: tuple[int, int] | None = None) -> tuple[Any
     share = re.fullmatch(r" *([0-9]{1,2}(?:\.[0-9]{1,6})?) ?% *", patch)
     if share and image_size and float(share[1]):  # the smallest square whose area is at least so much
         return (math.isqrt(math.ceil(Fraction(share[1]) * image_size[0] * image_size[1] / 100) - 1) + 1,)
-    share_too = ", or a share as in '2%'" if image_size else ""
-    what = f"a patch; write a side as in '5', or height x width as in '2x7'{share_too}"
-    sides = parsed(patch, r"([0-9]{1,6})(?:x([0-9]{1,6}))?", what, PatchError)
+    sides = parsed(patch, r"([0-9]{1,6})(?:x([0-9]{1,6}))?", A_PATCH, PatchError)
     return tuple(int(side) for side in sides if side is not None)
 
 

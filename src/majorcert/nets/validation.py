@@ -10,9 +10,9 @@ from torch import Tensor
 
 from majorcert.core.ballots import Ballots
 from majorcert.core.majority import majorcert
-from majorcert.core.threat import as_patch
 from majorcert.defences.bounds import Sizes
 from majorcert.defences.masking import Masks
+from majorcert.files.photo import read_patches
 from majorcert.nets.blueprint import Blueprint
 from majorcert.nets.data import Dataset
 from majorcert.nets.ensemble import load_defender
@@ -21,7 +21,7 @@ from majorcert.nets.models import factories_in
 from majorcert.nets.own import place_of
 
 PATCH = "2%"
-"""Of the image, against which is certified."""
+"""Of each photo, or of the image where there are no photos, against which is certified."""
 N_VIEWS = 8_192
 """About how many are looked at."""
 SHARE = 0.2
@@ -37,6 +37,7 @@ class Checked:
     abstained: float
     n: int
     patch: str
+    """in pixels of the networks' image, and what that means on the photo"""
 
     def __str__(self) -> str:
         shares = f"clean {self.clean:.1%}, certified {self.certified:.1%} ({self.patch})"
@@ -49,11 +50,12 @@ class Validation:
     def __init__(self, blueprint: Blueprint, validation: Dataset, device: torch.device) -> None:
         self.blueprint, self.device = blueprint, device
         hiding, size = blueprint.strategy, blueprint.image_size
-        n, least, self.patch = n_views(hiding, size), 16, as_patch(PATCH, size)
+        n, least, (self.patch,) = n_views(hiding, size), 16, read_patches([PATCH], size, validation.photos)
+        self.means = f", {PATCH} of each photo" if validation.photos else ""
         if isinstance(hiding, Masks):
-            n, least, self.patch = n * (n + 1) // 2, 4, hiding.patch
+            n, least, self.patch, self.means = n * (n + 1) // 2, 4, hiding.patch, ""
         elif isinstance(hiding, Sizes):
-            self.patch = hiding.patches[0]
+            self.patch, self.means = hiding.patches[0], ""
         self.images = validation.drawn(max(least, min(256, N_VIEWS // n)))
         self.begun, self.spent = time.perf_counter(), 0.0
 
@@ -76,4 +78,4 @@ class Validation:
         silent = (evidence.counts().sum(axis=1) == 0).mean() if isinstance(evidence, Ballots) else 0.0
         self.spent += time.perf_counter() - begun
         proved = (right & verdict.certified).mean()
-        return Checked(float(right.mean()), float(proved), float(silent), len(right), str(self.patch))
+        return Checked(float(right.mean()), float(proved), float(silent), len(right), f"{self.patch}{self.means}")

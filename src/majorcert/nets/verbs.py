@@ -142,8 +142,9 @@ def _tell_plan(
     """What is trained, about how long it takes, and classes that the mirror makes of each other."""
     first, names = configs[0], ", ".join(str(config.strategy) for config in configs)
     width = "" if factories_in(first.model) else f" of width {first.model.width}"
+    epochs = f"{first.epochs} epoch{'s' * (first.epochs > 1)}"
     told(
-        f"{names}: {first.model.name}{width}, {first.epochs} epochs of {len(data):,} images of "
+        f"{names}: {first.model.name}{width}, {epochs} of {len(data):,} images of "
         f"{data.image_size[0]}x{data.image_size[1]} in batches of {first.batch_size}, on {device.type}"
     )
     seconds = sum(seconds_of(config, data, device, start) for config, start in zip(configs, begun, strict=True))

@@ -129,7 +129,7 @@ def _defender(path: Path) -> Artifact:
 def _evidence(path: Path) -> Artifact:
     store = Store.open(path)
     n_missing = sum(images.stop - images.start for images in store.missing())
-    state = "complete" if not n_missing else f"{n_missing} images are still to be voted on"
+    state = "complete" if not n_missing else f"images that are still to be voted on: {n_missing}"
     found: dict[str, Any] = {"images": store.n_images, "state": state, "scores": "scores" in store}
     if "distance" in store:
         distance = store.read("distance")

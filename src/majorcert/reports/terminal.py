@@ -17,11 +17,25 @@ from majorcert.files.untrusted import cleaned, visible
 
 SECONDS_BETWEEN_LINES = 30
 stderr = Console(stderr=True, highlight=False)
+MISUSE: Any = typer.BadParameter.__base__
+"""What typer raises of words that it cannot use; it has no public name."""
 
 
 def complain(message: str) -> None:
     """One red sentence on stderr."""
     stderr.print(f"[red]{escape(visible(' '.join(message.split())))}[/red]", soft_wrap=True)
+
+
+def misused(error: Any) -> str:
+    """What is wrong with the words of a command: what was expected, what came, and where to look."""
+    said = error.format_message().rstrip(".?").replace("Value error, ", "").replace(". Did", ", did")
+    came = [each["input"] for each in getattr(error.__cause__, "errors", list)()]
+    if came and repr(came[0]) not in said:
+        said = f"{said.split(', unable')[0]}, got {came[0]!r}"
+    elif missing := said.startswith("Missing") and error.param:
+        said = f"{said} ({missing.help.rstrip('.')})"
+    verb = error.ctx.command_path if error.ctx else "majorcert"
+    return f"{verb}: {said[0].lower()}{said[1:]}; --help tells more"
 
 
 def remark(message: str) -> None:

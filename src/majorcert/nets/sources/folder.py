@@ -60,9 +60,9 @@ def read(
     labelled = [(path, label) for place in places for label, name in classes for path in _files(place / name)]
     paths = files if flat else [path for path, _ in labelled]
     left_out = _left_out(places, [place / name for place in places for _, name in classes], flat)
+    how = ""
     if image_size is None or channels is None:
-        image_size, channels, note = _decided(paths, image_size, channels)
-        notes.append(note)
+        image_size, channels, how = _decided(paths, image_size, channels)
     images, sizes, bad = _read_all(paths, (channels, *image_size), resizing, progress)
     if bad and not skip_bad:
         raise DataError(
@@ -79,7 +79,7 @@ def read(
         labels=None if flat else np.array([label for _, label in labelled], dtype=np.int64)[good],
         class_names=names,
         skipped=tuple(str(error) for error in bad.values()),
-        notes=(*notes, *left_out),
+        notes=(*notes, *([f"{len(good)} images are brought to {how}"] if how else []), *left_out),
         photo_sizes=np.array(sizes, dtype=np.int64).reshape(-1, 2),
         whole=not flat and not own_validation(root),
     )
@@ -139,11 +139,11 @@ def _left_out(places: list[Path], class_folders: list[Path], flat: bool) -> list
             elif not path.name.startswith(".") and (above or path.suffix.lower() not in ENDINGS):
                 others[path.suffix or "without ending"] += 1
     told = ", ".join(f"{n} {name}" for name, n in others.most_common(5))
-    return [f"left out: {sum(others.values())} that are no image files ({told})"] if others else []
+    return [f"left out as no image files: {sum(others.values())} ({told})"] if others else []
 
 
 def _decided(paths: list[Path], image_size: ImageSize | None, channels: int | None) -> tuple[ImageSize, int, str]:
-    """The size and the channels that suit the files, from their headers, and a sentence on them."""
+    """The size and the channels that suit the files, from their headers, in words too."""
     seen = [found for found in _each(_attempted(glance), paths) if not isinstance(found, DataError)]
     sizes = np.array([size for size, _ in seen] or [(1, 1)])
     n_coloured = sum(coloured for _, coloured in seen)
@@ -154,9 +154,9 @@ def _decided(paths: list[Path], image_size: ImageSize | None, channels: int | No
         found = max(1, round(height * scale)), max(1, round(width * scale))
     channels = channels or (3 if n_coloured else 1)
     same = f"{'all are' if (sizes == sizes[0]).all() else 'the median is'} {height}x{width}"
-    colour = f"in colour, as {n_coloured} are" if channels == 3 else "in grey"
+    colour = f"in colour, as {n_coloured} files are" if channels == 3 else "in grey"
     other = "" if image_size else "; --size and --fit decide otherwise"
-    return found, channels, f"{len(paths)} images are brought to {found[0]}x{found[1]} ({same}), {colour}{other}"
+    return found, channels, f"{found[0]}x{found[1]} ({same}), {colour}{other}"
 
 
 def _read_all(
