@@ -69,22 +69,33 @@ class Span(NamedTuple):
 
 
 class IntervalNet(nn.Module):
-    """Convolutions that see a few pixels each, the mean of their features over the image, and a linear layer.
+    """Convolutions that see a few pixels each, the mean of their features over parts of the image, and a linear layer.
 
     The features that are averaged have a least and a largest value, so that a patch cannot make much of the few that
     see it.
     """
 
-    def __init__(self, in_channels: int, n_classes: int, width: int = 64, strides: tuple[int, ...] = (1, 2, 1)) -> None:
-        """Args: strides: of the 3x3 convolutions; what they see, 1x1 convolutions make more of."""
+    def __init__(
+        self,
+        in_channels: int,
+        n_classes: int,
+        width: int = 64,
+        strides: tuple[int, ...] = (1, 2, 1),
+        parts: int = 1,
+    ) -> None:
+        """Args:
+        strides: of the 3x3 convolutions; what they see, 1x1 convolutions make more of.
+        parts: so many rows and columns of parts has the image, with features of its own each.
+        """
         super().__init__()
+        self.parts = parts
         widths = [in_channels, width, *[2 * width] * (len(strides) - 1), 4 * width, 4 * width]
         sides = [*((3, stride) for stride in strides), (1, 1), (1, 1)]
         self.convolutions = nn.ModuleList(
             nn.Conv2d(n_in, n_out, side, stride, padding=side // 2)
             for (n_in, n_out), (side, stride) in zip(pairwise(widths), sides, strict=True)
         )
-        self.last = nn.Linear(4 * width, n_classes)
+        self.last = nn.Linear(4 * width * parts**2, n_classes)
 
     @property
     def layers(self) -> Iterator[tuple[nn.Conv2d, bool]]:
@@ -103,14 +114,34 @@ class IntervalNet(nn.Module):
         features = scaled(images)
         for layer, ends in self.layers:
             features = activated(layer(features), ends)
-        return self.last(features.mean(dim=(2, 3)))
+        return self.last(self.averaged(features))
 
     def leads(self, pixels: Span, labels: Tensor) -> Tensor:
         """(images, classes) by how much at least the logit of each image's label exceeds each other one."""
         span = pixels
         for layer, ends in self.layers:
             span = activated_span(through(layer, span), ends)
-        return lowest_leads(self.last, Span(*(each.mean(dim=(2, 3)) for each in span)), labels)
+        return lowest_leads(self.last, Span(*(self.averaged(each) for each in span)), labels)
+
+    def averaged(self, features: Tensor) -> Tensor:
+        """(N, features of all parts) of (N, features, rows, columns): sums over each part, by the cells of all."""
+        size = features.shape[2], features.shape[3]
+        down, across = (torch.arange(n, device=features.device).expand(len(features), -1) for n in size)
+        return self.summed(features, down, across, size)
+
+    def summed(self, features: Tensor, down: Tensor, across: Tensor, size: tuple[int, int]) -> Tensor:
+        """The same of windows: (N, rows) and (N, columns) are the places of their cells in a map of such a size."""
+        part, kind = (
+            torch.arange(self.parts, device=features.device),
+            torch.promote_types(features.dtype, torch.float32),
+        )
+        tall, wide = (
+            (place[:, :, None] * self.parts // n == part).to(kind)
+            for place, n in zip((down, across), size, strict=True)
+        )
+        with torch.autocast(features.device.type, enabled=False):  # sums of many cells are not rounded further
+            found = torch.einsum("nchw,nhp,nwq->ncpq", features.to(kind), tall, wide)
+        return found.flatten(1) / (size[0] * size[1])
 
 
 def scaled(images: Tensor) -> Tensor:

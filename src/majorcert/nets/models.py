@@ -122,7 +122,8 @@ def build(config: ModelConfig, allowed: Sequence[str] = ()) -> nn.Module:
     if config.name == "small":
         return small(config.in_channels, config.n_classes, config.width)
     if config.name == "ibp":
-        return IntervalNet(config.in_channels, config.n_classes, config.width, _plain(config.strides))
+        strides = _plain(config.strides)
+        return IntervalNet(config.in_channels, config.n_classes, config.width, strides, *config.blocks[:1])
     if config.name == "vit":
         sizes = config.width, sum(config.blocks), VIT_TOKENS.get(config.stem, 2)
         return VisionTransformer(config.in_channels, config.n_classes, *sizes, config.dropout)

@@ -40,10 +40,10 @@ def ibp(cut: Hiding, channels: int = 3, n_classes: int = 10) -> TrainConfig:
     return TrainConfig(
         strategy=cut,
         view="bounds",
-        model=ModelConfig("ibp", in_channels("bounds", channels), n_classes, strides=(1, 2, 1)),
+        model=ModelConfig("ibp", in_channels("bounds", channels), n_classes, blocks=(2,), strides=(1, 2)),
         epochs=120,
         batch_size=256,
-        lr=1e-3,
+        lr=2e-3,
         weight_decay=0.0,
         optimizer="adam",
         clip=5.0,
