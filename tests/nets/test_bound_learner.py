@@ -110,7 +110,7 @@ def test_the_worst_of_the_tried_placements_is_learned_from(strides: tuple[int, .
 
 
 def test_the_loss_is_of_the_image_and_of_the_worst_case() -> None:
-    made = learner()
+    made = learner(widening=Widening())
     images, labels = torch.rand(8, 3, 8, 8), torch.arange(8) % 2
     lots = torch.rand(8, N_LOTS)
     views = made._views(images, labels, lots, None)

@@ -51,7 +51,7 @@ def ibp(cut: Hiding, channels: int = 3, n_classes: int = 10) -> TrainConfig:
         warmup=1,
         threshold=None,
         augment=Augment(shift=2, flip=True),
-        widening=Widening(begins=0.02, ends=0.3, clean=0.0, tried=4, tried_from=0.2),
+        widening=Widening(begins=0.02, ends=0.3, clean=0.0, tried=4, tried_from=0.2, sparing=0.5),
     )
 
 
