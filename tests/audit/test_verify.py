@@ -662,6 +662,27 @@ def test_scores_are_compared_with_new_ones(studio: Path, tmp_path: Path) -> None
         assert [(each.image, each.what) for each in found] == [(3, "the score of label 1 in ablation 2 of rows:2")]
 
 
+def test_points_that_rounding_may_change_are_counted(studio: Path) -> None:
+    """Points of a rule are of the scores themselves: a neighbour will do only where a score lies between the two."""
+    known = Defender.load(studio / "runs" / "rows-2")
+    kind: dict[str, Any] = {"image_size": (8, 8), "channels": 1, "class_names": known.class_names, "device": "cpu"}
+    defender = Defender(known.model, "rows:2", known.view, None, rule="masked:2x2", **kind)
+    images = load(str(studio / "data.npz"), "test")
+    evidence, exact = defender.evidence(images.images), defender.scores(images.images).astype(float) * 127
+    assert isinstance(evidence, mc.MaskedScores)
+    record = {**evidence.provenance, **defender.facts(), "images_sha256": images.sha256()}
+    about: dict[str, Any] = {"strategy": "rows:2", "image_size": (8, 8), "one": 127, "provenance": record}
+    points = evidence.scores.points.astype(int)
+    given: dict[str, Any] = {"sample": None, "images": images, "defenders": [defender]}
+    between = np.abs(np.abs(exact - points) - 0.5) / 127  # how far a score must move to be rounded to its neighbour
+    place = tuple(int(k) for k in np.argwhere((between > 5e-5) & (between < 2e-4))[0])
+    off = changed(points, place, int(points[place] + (1 if exact[place] > points[place] else -1)))
+    for kept, near, expected in ((points, None, (0, 0)), (off, None, (1, 0)), (off, 3e-4, (0, 1))):
+        masked = mc.MaskedScores(mc.Scores(kept, **about), PATCH)
+        audit = verify(mc.majorcert([masked], PATCH), [masked], near=near, **given)
+        assert (len(audit.differences), audit.n_changed) == expected, audit.differences
+
+
 def test_tables_of_masks_are_compared_with_new_ones(studio: Path, tmp_path: Path) -> None:
     torch.manual_seed(3)
     config = ModelConfig("small", 1, N_CLASSES, width=8)

@@ -14,12 +14,14 @@ from majorcert.commands.app import app
 from majorcert.files.evidence import load_evidence
 from majorcert.files.photo import Resizing, patch_from_photo
 from majorcert.files.photo_sizes import find_photos
+from majorcert.nets.data import load
 from majorcert.nets.recorded import recorded_images
+from majorcert.nets.validation import tried
 
 QUICK = ("--recipe", "digits", "--width", "4", "--epochs", "2", "--batch-size", "8", "--device", "cpu")
 SIZES = ((40, 60), (48, 48), (30, 80))
 
-
+NARROW: dict[str, Any] = {"image_size": (10, 12), "channels": 3, "resizing": Resizing("pad")}
 SAME = ("--patch", "2", "--patch", "2x2", "--patch", "2%", "--patch", " 2%", "--device", "cpu")
 """Two patches, each written in two ways."""
 
@@ -77,6 +79,20 @@ def test_training_says_what_it_does_without_a_terminal(trained: tuple[Path, Resu
     widest = max(patch_from_photo("2%", size, (10, 12), Resizing("pad")).height for size in SIZES)
     assert f"({widest}x{widest}, 2% of each photo)" in epochs[1]
     assert "without a vote" in epochs[1]
+    assert f"Against {widest}x{widest} patches" in lines[-1]
+    assert "`majorcert advise` tells more" in lines[-1]
+
+
+def test_training_gives_advice_only_where_enough_images_can_be_looked_at(
+    trained: tuple[Path, Result], photos: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs, validation = [trained[0] / name for name in ("rows-3", "columns-3")], load(str(photos), "val", **NARROW)
+    found = tried(runs, validation, "cpu")
+    assert found is not None
+    assert len(found[2]) == len(validation) == 4
+    monkeypatch.setattr("majorcert.nets.validation.N_VIEWS", 3 * 12)  # of three images
+    assert tried(runs, validation, "cpu") is None
+    assert tried(runs, None, "cpu") is None
 
 
 def test_a_share_of_the_photos_is_the_largest_that_any_needs(stores: list[Path], tmp_path: Path) -> None:

@@ -102,6 +102,24 @@ def test_a_network_that_sees_more_than_its_field_is_refused(spec: str, smaller: 
         voting.Voter.of(network("fields:7/2")[0], mc.strategy("fields:7"), "whole", None, **about)
 
 
+class Watching(nn.Module):
+    """Says otherwise everywhere where its last row is light: a comparison, which makes a number of what is none."""
+
+    def __init__(self, inner: nn.Module) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, views: Tensor) -> Tensor:
+        light = (views[:, :1, -1:].mean(dim=(2, 3), keepdim=True) > 0.95).float()
+        said: Tensor = self.inner(views) + light * torch.tensor([1.0, 0.0, 0.0])[:, None, None]
+        return said
+
+
+def test_a_network_that_makes_numbers_of_what_is_none_is_found_out_by_black_and_white() -> None:
+    with pytest.raises(ModelError, match="looks at row 8 of the image, outside of its field"):
+        mc.Defender(Watching(network("fields:3")[0]), "fields:3", "whole", image_size=SIZE, channels=1)
+
+
 def test_zero_weights_hide_nothing_from_the_check() -> None:
     """What a network could see counts, whatever its weights are now."""
     built, config = network("fields:3")

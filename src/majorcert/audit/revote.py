@@ -156,7 +156,7 @@ def check_votes(
     elif kind == "mask-pairs":
         check, n_changed = check_pairs(evidence, rows, network.evidence(shown), near, excess)
     elif kind in ("scores", "clipped"):
-        check, n_changed = check_points(evidence, rows, network.scores(shown), near), 0
+        check, n_changed = check_points(evidence, rows, network.scores(shown), near)
     else:
         # Scores are float32, and were compared with the threshold as float32.
         edge = None if network.threshold is None else struct.unpack("f", struct.pack("f", network.threshold))[0]
@@ -214,21 +214,29 @@ def step_after(distance: float) -> float:
     return math.ldexp(1, math.frexp(distance)[1] - 4) if distance else 2**-14
 
 
-def check_points(evidence: Any, rows: Sequence[int], scores: Any, near: float) -> Check:
-    """Compare recorded points with (rows, ablations, classes) scores: no further apart than rounding to both steps."""
-    one, differences, n = evidence.scores.one, [], 0
-    most = near + 0.5 / one + HALF_STEP
+def check_points(evidence: Any, rows: Sequence[int], scores: Any, near: float) -> tuple[Check, int]:
+    """Compare recorded points with (rows, ablations, classes) scores; also how many ablations differ by rounding alone.
+
+    Points are the nearest to a score, or to the half float that it is kept as where the network's own rule is to vote.
+    """
+    one, by_rule, differences, n_changed, n = evidence.scores.one, "rule" in evidence.provenance, [], 0, 0
+    most = near + 0.5 / one + (0 if by_rule else HALF_STEP)
     for row, views in zip(rows, scores.tolist(), strict=True):
-        kept = evidence.scores.points[row].tolist()
-        wrong = [
-            (f"the score of label {label} in ablation {number}", score, kept[number][label] / one)
-            for number, view in enumerate(views)
-            for label, score in enumerate(view)
-            if abs(kept[number][label] / one - score) > most
-        ]
+        wrong: list[tuple[str, Any, Any]] = []
+        for number, (kept, view) in enumerate(zip(evidence.scores.points[row].tolist(), views, strict=True)):
+            off = [label for label, score in enumerate(view) if abs(kept[label] / one - score) > most]
+            wrong += [
+                (f"the score of label {label} in ablation {number}", view[label], kept[label] / one) for label in off
+            ]
+            n_changed += not off and kept != [round((score if by_rule else half(score)) * one) for score in view]
         n += len(views)
         differences += _first(wrong, evidence, row)
-    return Check(f"scores of {evidence.provenance['strategy']}", n, tuple(differences))
+    return Check(f"scores of {evidence.provenance['strategy']}", n, tuple(differences)), n_changed
+
+
+def half(score: float) -> float:
+    """The nearest half float."""
+    return float(struct.unpack("e", struct.pack("e", score))[0])
 
 
 def distance_of(scores: Sequence[float], threshold: float | None) -> float:

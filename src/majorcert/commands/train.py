@@ -7,6 +7,7 @@ import typer
 
 from majorcert.commands.options import INTERRUPTED, DataDir, Device, Fit, Json, SkipBad, SplitSeed, from_here
 from majorcert.files.photo import Resizing
+from majorcert.reports.advise import briefly
 from majorcert.reports.terminal import bar, remark, say_json
 
 
@@ -74,6 +75,7 @@ def train(
     from majorcert.nets.hiding import Hiding
     from majorcert.nets.images import parse_size
     from majorcert.nets.train import Epoch, Progress
+    from majorcert.nets.validation import tried
     from majorcert.nets.verbs import tell_reading
     from majorcert.nets.verbs import train as train_defenders
 
@@ -110,7 +112,9 @@ def train(
             remark(f"stopped, whole epochs so far: {result.epochs}; the same command{again} continues")
             raise typer.Exit(INTERRUPTED)
         remark(f"trained: {result.run_dir}")
-    if len(results) > 1:
+    if found := tried([one.run_dir for one in results], validation, device):
+        remark(f"{briefly(*found)}; `majorcert advise` tells more")
+    elif len(results) > 1:
         remark(f"which suits: majorcert vote {out} {data} --split val, then majorcert advise with the evidence")
     if json:
         say_json({"runs": [str(one.run_dir) for one in results], "epochs": [one.epochs for one in results]})

@@ -65,11 +65,11 @@ class Reach:
         return self
 
     def at(self, images: Ints, top: Ints, left: Ints, labels: Ints) -> Bools:
-        """(images, labels): which of its labels are in the set of each of those images, at a placement of its own?"""
+        """(images, labels): which labels are in the set of each of those images, at its placement? NO_LABEL is not."""
         row, column = self.rows[top], self.columns[left]
-        found = labels[:, :, None] == self.listed[images][:, None]
+        found, below = labels[:, :, None] == self.listed[images][:, None], self.below[images, row, column][:, None]
         in_set = (found & self.members[images, :, row, column][:, None]).any(axis=2)
-        return in_set | (~found.any(axis=2) & (labels < self.below[images, row, column][:, None]))
+        return (in_set | (~found.any(axis=2) & (labels < below))) & (labels != NO_LABEL)
 
     def spread(self, cells: Bools) -> Bools:
         """Cells to placements; an axis that has one cell for all placements stays 1 long and broadcasts."""

@@ -1,8 +1,8 @@
 """What each cell of a map really sees: found out by a network's own arithmetic, before it may vote.
 
 Whatever is computed from a number that is none (NaN) is none either, even if it is multiplied by zero. So of an image
-with such numbers in one row, just those cells stay numbers that do not look at this row. Other numbers are tried as
-well, and must leave the same cells as they are to the last bit, by the very kernels that vote.
+with such numbers in one row, just those cells stay numbers that do not look at this row. Other rows are tried as well
+(the negative, black, white), and must leave the same cells as they are to the last bit, by the very kernels that vote.
 """
 
 import torch
@@ -24,16 +24,17 @@ def check_sight(scorer: Scorer, strategy: Strategy, image_size: ImageSize) -> No
     (Winograd's, Fourier's) are found out as well: there a pixel moves cells by rounding that do not look at it.
     """
     rows, columns = (torch.from_numpy(runs) for runs in strategy.visible(image_size))
-    noise = odd_views(scorer.shape)[-1]
+    black, white, *_, noise = odd_views(scorer.shape)
     for what, sees, across in (("row", rows, columns), ("column", columns, rows)):
         views = noise.repeat(sees.shape[1], 1, 1, 1)
+        before = _said(scorer, views, noise)
         hit = torch.zeros(len(views), len(rows), len(columns), dtype=torch.bool)
-        for other in (torch.full_like(noise, torch.nan), 1 - noise):
+        for other in (torch.full_like(noise, torch.nan), 1 - noise, black, white):
             changed = views.clone()
             for line, view in enumerate(changed):
                 place = (slice(None), line) if what == "row" else (..., line)
                 view[place] = other[place]
-            hit |= _moved(scorer, views, changed)
+            hit |= (before != _said(scorer, changed, noise)).any(dim=1)
         strange = (hit if what == "row" else hit.transpose(1, 2)) & ~sees.T[:, :, None].expand(-1, -1, len(across))
         if strange.any():
             line, cell, _ = strange.nonzero()[0].tolist()
@@ -44,14 +45,11 @@ def check_sight(scorer: Scorer, strategy: Strategy, image_size: ImageSize) -> No
             )
 
 
-def _moved(scorer: Scorer, views: Tensor, changed: Tensor) -> Tensor:
-    """(views, rows, columns) which cells say otherwise, or nothing, of changed views at the same places of a tile."""
+def _said(scorer: Scorer, views: Tensor, rest: Tensor) -> Tensor:
+    """(views, classes, rows, columns) what the network says of views, each at a place of its own in a tile."""
     found = []
     with settled(scorer.device):
-        for some, others in zip(views.split(scorer.tile), changed.split(scorer.tile), strict=True):  # type: ignore[no-untyped-call]
-            rest = views[:1].expand(scorer.tile - len(some), -1, -1, -1)
-            before, after = (
-                scorer.logits(torch.cat([each, rest]).to(scorer.device, scorer.dtype)) for each in (some, others)
-            )
-            found.append((before != after)[: len(some)].any(dim=1).cpu())
-    return torch.cat(found)
+        for some in views.split(scorer.tile):  # type: ignore[no-untyped-call]
+            tile = torch.cat([some, rest.expand(scorer.tile - len(some), -1, -1, -1)])
+            found.append(scorer.logits(tile.to(scorer.device, scorer.dtype)).cpu())
+    return torch.cat(found)[: len(views)]

@@ -1,6 +1,7 @@
 """How good a network is while it learns: what it says of some validation images, and what is certified of that."""
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -10,13 +11,18 @@ from torch import Tensor
 
 from majorcert.core.ballots import Ballots
 from majorcert.core.majority import majorcert
+from majorcert.core.plurality import Ints
+from majorcert.core.reach import Evidence
+from majorcert.core.threat import Patch
 from majorcert.defences.bounds import Sizes
 from majorcert.defences.masking import Masks
 from majorcert.files.photo import read_patches
 from majorcert.nets.blueprint import Blueprint
 from majorcert.nets.data import Dataset
+from majorcert.nets.device import place_among
 from majorcert.nets.ensemble import load_defender
 from majorcert.nets.hiding import n_views
+from majorcert.nets.member import Member
 from majorcert.nets.models import factories_in
 from majorcert.nets.own import place_of
 
@@ -24,8 +30,40 @@ PATCH = "2%"
 """Of each photo, or of the image where there are no photos, against which is certified."""
 N_VIEWS = 8_192
 """About how many are looked at."""
+ENOUGH = 50
+"""Images by which one defence can be told from another; fewer will do if there are no more."""
 SHARE = 0.2
 """Of the time: where validating takes more, some epochs go without."""
+
+
+def n_looks(blueprint: Blueprint) -> int:
+    """How many views of an image its evidence takes."""
+    n = n_views(blueprint.strategy, blueprint.image_size)
+    return n * (n + 1) // 2 if isinstance(blueprint.strategy, Masks) else n
+
+
+def just_trained(folder: str | Path, device: torch.device | str) -> Member:
+    """The defender in a folder; whoever trains a network of their own has allowed the function that makes it."""
+    allowed = [place_of(name) for name in factories_in(Blueprint.read(Path(folder)).model)]
+    return load_defender(folder, device=device, allow=allowed)
+
+
+def tried(
+    runs: Sequence[Path], validation: Dataset | None, device: torch.device | str
+) -> tuple[list[Evidence], Patch, Ints] | None:
+    """What trained defenders say of some validation images, a patch to judge by, and the labels.
+
+    None without such images, where another process does it, and where so many views belong to an image that too few
+    could be looked at in the time that an epoch's check takes.
+    """
+    if validation is None or place_among()[0]:
+        return None
+    most = N_VIEWS // max(n_looks(Blueprint.read(run)) for run in runs)
+    some = validation.drawn(max(1, min(256, most)))
+    if some.labels is None or len(some) < min(ENOUGH, len(validation)):
+        return None
+    (patch,) = read_patches([PATCH], validation.image_size, validation.photos)
+    return [just_trained(run, device).evidence(some.images) for run in runs], patch, some.labels.numpy()
 
 
 @dataclass(frozen=True)
@@ -50,10 +88,10 @@ class Validation:
     def __init__(self, blueprint: Blueprint, validation: Dataset, device: torch.device) -> None:
         self.blueprint, self.device = blueprint, device
         hiding, size = blueprint.strategy, blueprint.image_size
-        n, least, (self.patch,) = n_views(hiding, size), 16, read_patches([PATCH], size, validation.photos)
+        n, least, (self.patch,) = n_looks(blueprint), 16, read_patches([PATCH], size, validation.photos)
         self.means = f", {PATCH} of each photo" if validation.photos else ""
         if isinstance(hiding, Masks):
-            n, least, self.patch, self.means = n * (n + 1) // 2, 4, hiding.patch, ""
+            least, self.patch, self.means = 4, hiding.patch, ""
         elif isinstance(hiding, Sizes):
             self.patch, self.means = hiding.patches[0], ""
         self.images = validation.drawn(max(least, min(256, N_VIEWS // n)))
@@ -69,9 +107,7 @@ class Validation:
         devices = [self.device] if self.device.type == "cuda" else []
         with torch.random.fork_rng(devices), TemporaryDirectory() as folder:
             self.blueprint.write(Path(folder), weights)  # and loaded as anybody would, of whatever kind it is
-            # Whoever trains a network of their own has allowed the function that makes it.
-            allowed = [place_of(name) for name in factories_in(self.blueprint.model)]
-            evidence = load_defender(folder, device=self.device, allow=allowed).evidence(self.images.images)
+            evidence = just_trained(folder, self.device).evidence(self.images.images)
         verdict, truth = majorcert([evidence], self.patch), self.images.labels
         assert truth is not None
         right = verdict.predicted == truth.numpy()

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +31,24 @@ from majorcert.nets.run_folder import held
 from majorcert.nets.stores import keep_truth, store_of, voting_folders
 from majorcert.nets.tuning import GENTLE, Own
 
+Trained = list[training.TrainResult]
 SHOWN = 5
 """Files that were skipped of which each is named."""
 
 
+def network_first(train: Callable[..., Trained]) -> Callable[..., Trained]:
+    """Lets a network of the user's own come first: `train(network, data, out)` is `train(data, out, model=network)`."""
+
+    @wraps(train)
+    def either(*given: Any, **how: Any) -> Trained:
+        if given and isinstance(given[0], nn.Module):
+            given, how = given[1:], {**how, "model": given[0]}
+        return train(*given, **how)
+
+    return either
+
+
+@network_first
 def train(
     data: str | Dataset,
     out: str | Path,
@@ -58,11 +72,12 @@ def train(
     mean: Sequence[float] | None = None,
     std: Sequence[float] | None = None,
     **changes: Any,
-) -> list[training.TrainResult]:
+) -> Trained:
     """Train one defender for each strategy, and write them to a folder; `mc.Ensemble.load(out)` loads them.
 
     >>> mc.train("digits", "runs", strategies=["rows:3", "columns:3", "blocks:4"], epochs=20)
     >>> mc.Ensemble.load("runs").certify(images, 2)
+    >>> mc.train(network, "photos", "tuned", factory="my_nets:make")  # which is model=network
 
     Args:
         data: "digits", "cifar10", an image folder, an .npz file, or a data set that is loaded already.
@@ -115,7 +130,7 @@ def train(
         training.check(config, data)
     if told is not None and place_among()[1] == 1:
         options["before"] = partial(_tell_plan, configs, begun, data, where, told)
-    results: list[training.TrainResult] = []
+    results: Trained = []
     # One defender alone has the folder to itself by its own run.
     shared = len(names) > 1 and place_among()[0] == 0
     with held(out, resume=resume) if shared else nullcontext():
