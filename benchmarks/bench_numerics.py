@@ -25,7 +25,8 @@ from rich.table import Table
 import majorcert as mc
 from majorcert.core.plurality import plurality_of_labels
 from majorcert.nets.data import load
-from majorcert.nets.voter import Precision, Voter, checked
+from majorcert.nets.scorer import Precision
+from majorcert.nets.voter import Voter, checked
 
 TOLERANCES = (1e-3, 1e-2)
 IMAGES_AT_ONCE = 64

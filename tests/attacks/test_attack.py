@@ -1,6 +1,8 @@
 """`mc.attack` from Python: no terminal, no files of the user's but the folder that it is given."""
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,6 +10,7 @@ import torch
 from torch import Tensor
 
 import majorcert as mc
+from majorcert.attacks import run
 from majorcert.attacks.attack import Progress, attack
 from majorcert.attacks.effort import Effort
 from majorcert.errors import DataError, ModelError
@@ -56,6 +59,21 @@ def test_it_breaks_some_and_nothing_that_is_certified(tmp_path: Path) -> None:
     assert again.summary == found.summary, "what is there is not done again"
 
 
+def test_a_broken_promise_of_a_pool_is_kept_by_what_each_member_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def planted(*asked: Any) -> mc.Verdict:
+        verdict = mc.majorcert(*asked)
+        return replace(verdict, certified=np.ones_like(verdict.certified))
+
+    monkeypatch.setattr(run, "majorcert", planted)
+    found = attack(Ensemble(ensemble().defenders, pooled=True), pictures(), 2, tmp_path, effort=LEAST)
+    assert "broken promises, defended" in found.complaints[0]
+    first = next((tmp_path / "broken").iterdir())
+    strategies = [str(mc.Ballots.load(first / f"{name}.zarr").strategy) for name in ("before-1", "after-1", "after-2")]
+    assert strategies == ["rows:3", "rows:3", "columns:4/3"]
+
+
 def test_what_makes_no_sense_is_refused(tmp_path: Path) -> None:
     images = pictures()
     unlabelled = Dataset(images.images, None, NAMES, "made", "test")
@@ -64,10 +82,10 @@ def test_what_makes_no_sense_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="'float32' or 'bfloat16' or 'float16', got 'half'"):
         attack(ensemble(), images, mc.Patch(2), tmp_path / "out", precision="half")  # type: ignore[arg-type]
     others = Dataset(images.images, images.labels, ("a", "b", "c"), "made", "test")
-    with pytest.raises(DataError, match="other classes"):
+    with pytest.raises(DataError, match="has the classes a, b, c, the defender was made for red, green, blue"):
         attack(ensemble(), others, mc.Patch(2), tmp_path / "out")
     smaller = Dataset(images.images[:, :, :6], images.labels, NAMES, "made", "test")
-    with pytest.raises(DataError, match="3 channels and"):
+    with pytest.raises(DataError, match="takes images of 3 channels, 8x10"):
         attack(ensemble(), smaller, mc.Patch(2), tmp_path / "out")
     assert not (tmp_path / "out").exists()
 

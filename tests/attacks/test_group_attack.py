@@ -202,7 +202,9 @@ def test_of_a_certified_image_every_seeming_flip_is_judged(safe: bool, whole: bo
     under_attack.group = SimpleNamespace(  # type: ignore[assignment]
         safe=np.full((1, 4, 4), bool(safe)),
         images=torch.zeros(1, 1, 4, 4, dtype=torch.uint8),
-        victim=SimpleNamespace(clean=torch.zeros(1, dtype=torch.long), surrogates=[SimpleNamespace(whole=whole)]),
+        victim=SimpleNamespace(
+            clean=torch.zeros(1, dtype=torch.long), surrogates=[SimpleNamespace(views=SimpleNamespace(whole=whole))]
+        ),
     )
     under_attack.judge, under_attack.outcomes = judge, [Outcome()]
     sites = Sites(*torch.zeros(3, 10, dtype=torch.long))

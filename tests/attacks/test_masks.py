@@ -52,7 +52,7 @@ def test_masks_that_leak_are_found_out(tmp_path: Path, monkeypatch: pytest.Monke
     whole = masked.shown
     monkeypatch.setattr(masked, "shown", lambda sheet, visible: whole(sheet, torch.ones_like(visible)))
     found = mc.attack(defended(), pictures(), 2, tmp_path, effort=EFFORT)
-    assert "a promise was broken" in found.complaints[-1]
+    assert "broken promises, defended" in found.complaints[-1]
     broken = sorted((tmp_path / "broken").iterdir())
     told = "".join((folder / "facts.json").read_text() for folder in broken)
     assert FLIPPED in told

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 import majorcert as mc
-from majorcert.attacks import run, watchdog
+from majorcert.attacks import descent, run, watchdog
 from majorcert.attacks.aim import Aim
 from majorcert.attacks.descent import objective
 from majorcert.attacks.effort import Effort
@@ -83,7 +83,7 @@ def every_site(n_images: int) -> Sites:
 def a_run(kind: str, folder: Path) -> run.AttackRun:
     images = pictures()
     pool = Pool(images.images, images.labels)
-    return run.AttackRun.of(
+    return run.AttackRun(
         ensemble(kind), images, np.arange(len(images)), pool, PATCH, EFFORT, None, None, folder, "detection"
     )
 
@@ -110,7 +110,10 @@ def test_what_the_search_takes_for_silent_is_silent(kind: str, tmp_path: Path) -
     np.testing.assert_array_equal(look.label.numpy()[usual], verdict.predicted[usual])
 
 
-def test_where_the_label_has_changed_the_loss_still_asks_for_silence(tmp_path: Path) -> None:
+def test_where_the_label_has_changed_the_loss_still_asks_for_silence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(descent, "TEMPERATURE", 1e-4)
     under, images = a_run("voting", tmp_path), pictures().images
     evidence, every, sites = under.ensemble.evidence(images), np.arange(len(images)), every_site(len(images))
     patches = torch.rand(len(sites), 3, 2, 2, generator=torch.Generator().manual_seed(4))
@@ -119,7 +122,7 @@ def test_where_the_label_has_changed_the_loss_still_asks_for_silence(tmp_path: P
         victim = replace(under, promise=promise)._victim(images, evidence, every)
         look, clean = victim.look(sites, patches, victim.kept(sites)), victim.clean[sites.image]
         aim = Aim.at_rival(look.label, victim.labels[sites.image], clean)
-        losses.append(objective(victim, look, aim, temperature=1e-4)[look.label != clean])
+        losses.append(objective(victim, look, aim)[look.label != clean])
         if promise == "detection":
             silent = look.fooled(clean)[look.label != clean]
     told = losses[0][~silent] > losses[1][~silent]

@@ -12,10 +12,10 @@ from torch import nn
 
 import majorcert as mc
 from majorcert.errors import DataError, ModelError
+from majorcert.files.names import file_names
 from majorcert.nets.data import Dataset
 from majorcert.nets.defender import Defender
 from majorcert.nets.ensemble import Ensemble
-from majorcert.nets.ensemble_file import member_names
 from majorcert.nets.images import sha256
 from majorcert.nets.models import ModelConfig, build
 from majorcert.nets.views import View, in_channels
@@ -356,7 +356,7 @@ def test_defenders_move_to_another_device(tmp_path: Path) -> None:
 
 def test_members_of_the_same_strategy_have_folders_of_their_own() -> None:
     strategies = [mc.Columns(19, stride=5), mc.Rows(4), mc.Rows(4), mc.Rows(4)]
-    assert member_names(strategies) == ["columns-19-5", "rows-4", "rows-4-no2", "rows-4-no3"]
+    assert file_names(list(map(str, strategies))) == ["columns-19-5", "rows-4", "rows-4-no2", "rows-4-no3"]
 
 
 def test_voting_on_other_classes_is_refused(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """`mc.attack`: real patches on images, against an ensemble and, beside it, a classifier without a defence."""
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,8 +19,10 @@ from majorcert.nets.checkpoint import write_json
 from majorcert.nets.data import Dataset
 from majorcert.nets.defender import Defender
 from majorcert.nets.ensemble import Ensemble
+from majorcert.nets.scorer import PRECISIONS, Precision
+from majorcert.nets.shards import Clock
+from majorcert.nets.shards import Progress as Counted
 from majorcert.nets.sources.order import shuffled
-from majorcert.nets.voter import PRECISIONS, Precision
 
 ROWS = "attack.jsonl"
 SUMMARY = "attack.json"
@@ -88,6 +89,8 @@ def attack(
         raise StoreError(
             f"{out}: the record of an attack on an undefended classifier as well; give that again, or another folder"
         )
+    if images.channels not in (1, 3):
+        raise DataError(f"painted images are saved as PNG, of 1 or 3 channels; these have {images.channels}")
     if images.labels is None:
         raise DataError(f"{images.name} has no labels; an attack needs them, to know which images are correct")
     classifiers = {"defended": (ensemble, out)}
@@ -97,32 +100,17 @@ def attack(
     sample, pool = images.subset(torch.from_numpy(numbers)), Pool(images.images, images.labels)
     runs: dict[str, AttackRun] = {}
     for name, (each, folder) in classifiers.items():
-        _check_fit(each, images)
+        each.defenders[0].check_fit(images)
         kept: Promise = promise if name == "defended" else "recovery"
-        runs[name] = AttackRun.of(each, sample, numbers, pool, size, how, precision, batch_size, folder, kept)
+        runs[name] = AttackRun(each, sample, numbers, pool, size, how, precision, batch_size, folder, kept)
     # All are opened before any work is done, so that settings which do not fit are refused at once.
     logs = {name: Logbook(run.folder / ROWS, run.about()) for name, run in runs.items()}
     for name, run in runs.items():
-        run.run(logs[name], _Clock(name, logs[name], len(sample), how, progress).advance)
+        run.run(logs[name], _clock(name, logs[name], len(sample), how, progress).advance)
     summary = summarised(runs, logs)
     write_json(out / SUMMARY, summary)
     complaints = [text for name, run in runs.items() for text in _complaints(run, logs[name], name, summary)]
     return Attacked(summary, tuple(complaints))
-
-
-def _check_fit(ensemble: Ensemble, images: Dataset) -> None:
-    if ensemble.class_names != images.class_names:
-        raise DataError(
-            f"{images.name} has other classes than the ensemble was made for: {list(images.class_names)[:3]}... "
-            f"and {list(ensemble.class_names)[:3]}..."
-        )
-    if (ensemble.channels, *ensemble.image_size) != (images.channels, *images.image_size):
-        raise DataError(
-            f"the ensemble takes images of {ensemble.channels} channels and {ensemble.image_size} pixels, "
-            f"{images.name} has {images.channels} channels and {images.image_size} pixels"
-        )
-    if images.channels not in (1, 3):
-        raise DataError(f"painted images are saved as PNG, of 1 or 3 channels; these have {images.channels}")
 
 
 def _complaints(run: AttackRun, log: Logbook, name: str, summary: dict[str, Any]) -> list[str]:
@@ -141,17 +129,13 @@ def _complaints(run: AttackRun, log: Logbook, name: str, summary: dict[str, Any]
     return found
 
 
-class _Clock:
+def _clock(
+    name: str, log: Logbook, n_images: int, effort: Effort, listener: Callable[[Progress], None] | None
+) -> Clock:
     """Counts candidates x steps and tells the listener how fast they go."""
 
-    def __init__(
-        self, name: str, log: Logbook, n_images: int, effort: Effort, listener: Callable[[Progress], None] | None
-    ) -> None:
-        self.name, self.log, self.n_images, self.listener = name, log, n_images, listener
-        self.done, self.total, self.begun = 0, effort.candidate_steps(n_images), time.perf_counter()
+    def tell(at: Counted) -> None:
+        if listener is not None:
+            listener(Progress(name, len(log.rows), n_images, at.done, at.total, at.views_per_second))
 
-    def advance(self, done: int) -> None:
-        self.done += done
-        if self.listener is not None:
-            speed = self.done / max(time.perf_counter() - self.begun, 1e-9)
-            self.listener(Progress(self.name, len(self.log.rows), self.n_images, self.done, self.total, speed))
+    return Clock(effort.candidate_steps(n_images), tell)

@@ -46,14 +46,14 @@ class Found:
         )
 
 
-def objective(victim: Victim, look: Look, aim: Aim, temperature: float = TEMPERATURE) -> Tensor:
+def objective(victim: Victim, look: Look, aim: Aim) -> Tensor:
     """(N,) what is to be made small: by how much the soft votes of the easiest defenders miss what they are to say.
 
     Under the promise of detection they are to say it without each watched placement as well, so that none tells.
     """
     soft, pulls = [], []
     for place, (surrogate, logs) in enumerate(zip(victim.surrogates, look.log_scores, strict=True)):
-        soft.append(surrogate.soft_votes(logs, temperature))
+        soft.append(surrogate.soft_votes(logs, TEMPERATURE))
         real = surrogate.touched(look.sites.top, look.sites.left)[1]
         said = aim.said[:, victim.points[:, place].argmax(), None, None].expand(*logs.shape[:2], 1)
         pulls.append(-(logs.gather(2, said)[:, :, 0] * real).sum(dim=1) / real.sum(dim=1).clamp(min=1))

@@ -41,13 +41,7 @@ class GroupAttack:
     """What is known so far of each image of the group, and what is tried next."""
 
     def __init__(
-        self,
-        group: Group,
-        effort: Effort,
-        pool: Pool,
-        judge: Judge,
-        batch_size: int,
-        progress: Callable[[int], None],
+        self, group: Group, effort: Effort, pool: Pool, judge: Judge, batch_size: int, progress: Callable[[int], None]
     ) -> None:
         self.group, self.effort, self.pool, self.judge = group, effort, pool, judge
         self.batch_size, self.progress = batch_size, progress
@@ -164,7 +158,7 @@ class GroupAttack:
         order = np.lexsort((ranks, image))
         first = np.searchsorted(image[order], image[order])
         place = np.arange(len(order)) - first
-        whole = all(surrogate.whole for surrogate in self.group.victim.surrogates)
+        whole = all(surrogate.views.whole for surrogate in self.group.victim.surrogates)
         certified = whole & np.array([safe.all() for safe in self.group.safe])[image[order]]
         chosen = order[(place == 0) | ((certified | (place < RECHECKED)) & (ranks[order] < 0))]
         some = torch.from_numpy(chosen)
@@ -175,11 +169,8 @@ class GroupAttack:
         changed = labels != self.group.victim.clean.cpu().numpy()[image[chosen]]
         for k, candidate in enumerate(chosen):
             outcome = self.outcomes[image[candidate]]
-            tried = replace(
-                outcome,
-                changed=outcome.changed or bool(changed[k]),
-                alerted=outcome.alerted or bool(alerts[k]),
-            )
+            seen = {"changed": outcome.changed or bool(changed[k]), "alerted": outcome.alerted or bool(alerts[k])}
+            tried = replace(outcome, **seen)
             if changed[k] and not alerts[k] and not outcome.flipped:
                 tried = replace(
                     tried,

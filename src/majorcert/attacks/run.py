@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -27,8 +28,8 @@ from majorcert.core.verdict import Verdict
 from majorcert.errors import DataError, StoreError
 from majorcert.nets.data import Dataset
 from majorcert.nets.ensemble import Ensemble
+from majorcert.nets.scorer import Precision
 from majorcert.nets.sources.decode import read_image
-from majorcert.nets.voter import Precision
 
 CANDIDATE_PIXELS = {"cuda": 2**23, "cpu": 2**16}
 """About how many pixels the touched views of one batch of candidates have."""
@@ -51,39 +52,27 @@ class AttackRun:
     pool: Pool
     patch: Patch
     effort: Effort
-    precision: Precision
-    surrogates: tuple[Surrogate, ...]
-    batch_size: int
+    asked: Precision | None
+    """the precision of the search, if it is not to be what suits"""
+    at_once: int | None
+    """candidates in one batch, the same"""
     folder: Path
     """where painted images go, and in `broken` what shows a broken promise"""
-
     promise: Promise = "recovery"
 
-    @classmethod
-    def of(
-        cls,
-        ensemble: Ensemble,
-        images: Dataset,
-        numbers: Ints,
-        pool: Pool,
-        patch: Patch,
-        effort: Effort,
-        precision: Precision | None,
-        batch_size: int | None,
-        folder: Path,
-        promise: Promise,
-    ) -> "AttackRun":
-        watching = promise == "detection"
-        surrogates = tuple(Surrogate.of(each, patch, precision, watching=watching) for each in ensemble.defenders)
-        device, kind = surrogates[0].rows.device.type, surrogates[0].precision
-        n_pixels = sum(each.n_pixels for each in surrogates)
-        fitting = max(1, CANDIDATE_PIXELS.get(device, CANDIDATE_PIXELS["cpu"]) // n_pixels)
-        size = batch_size or fitting
-        return cls(ensemble, images, numbers, pool, patch, effort, kind, surrogates, size, folder, promise)
+    @cached_property
+    def surrogates(self) -> tuple[Surrogate, ...]:
+        watching = self.promise == "detection"
+        return tuple(Surrogate.of(each, self.patch, self.asked, watching=watching) for each in self.ensemble.defenders)
 
     @property
     def device(self) -> str:
         return self.surrogates[0].rows.device.type
+
+    @property
+    def batch_size(self) -> int:
+        n_pixels = sum(each.n_pixels for each in self.surrogates)
+        return self.at_once or max(1, CANDIDATE_PIXELS.get(self.device, CANDIDATE_PIXELS["cpu"]) // n_pixels)
 
     @property
     def group(self) -> int:
@@ -112,7 +101,7 @@ class AttackRun:
             },
             "images_sha256": self.images.sha256(),
             "device": self.device,
-            "precision": self.precision,
+            "precision": self.surrogates[0].precision,
             "batch_size": self.batch_size,
             "group": self.group,
             **({"promise": self.promise} if self.promise != "recovery" else {}),
@@ -167,7 +156,7 @@ class AttackRun:
         networks, points = before, np.eye(len(before))
         if self.ensemble.pooled:
             networks, points = before[0].members, np.array([before[0].weights])
-        cast = [each.cast(evidence[some]) for each, evidence in zip(self.surrogates, networks, strict=True)]
+        cast = [each.views.cast(evidence[some]) for each, evidence in zip(self.surrogates, networks, strict=True)]
         return Victim.of(
             self.surrogates,
             images[some],

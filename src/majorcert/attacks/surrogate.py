@@ -13,12 +13,13 @@ from majorcert.core.plurality import Ints
 from majorcert.core.threat import Bools, Patch
 from majorcert.errors import ModelError
 from majorcert.nets.bounding import BoundsDefender
+from majorcert.nets.company import Network
 from majorcert.nets.defender import Defender
 from majorcert.nets.masked import centred
 from majorcert.nets.masking import MaskingDefender
 from majorcert.nets.member import Member
 from majorcert.nets.rules import VOTES
-from majorcert.nets.voter import PRECISIONS, Network, Precision
+from majorcert.nets.scorer import PRECISIONS, Precision
 
 SOME_MASKS = 8
 """So many masks stand for all, where only the label is to be changed."""
@@ -30,17 +31,10 @@ Cut = Callable[[Tensor, Tensor, Tensor], Tensor]
 class Surrogate:
     """A copy of a defender's network through which gradients flow, and which views each placement touches."""
 
+    views: "Views"
     network: Network
-    cut: Cut
-    cast: Callable[[Any], Ints]
-    """from the defender's evidence to (images, views, votes) labels, negative where there is none"""
-    view_size: tuple[int, int]
-    maps: bool
-    """does one pass over the image give what all of its views say?"""
     threshold: float | None
     precision: Precision
-    whole: bool
-    """do these votes alone make the label?"""
     rows: Tensor
     columns: Tensor
     """(placement rows,), (placement columns,) the cell of each placement"""
@@ -73,14 +67,13 @@ class Surrogate:
         listed, real = _listed(views.touched)
         found = (views.rows, views.columns, listed, real, views.speaks.astype(np.float32))
         tables = (torch.from_numpy(each).to(views.device) for each in found)
-        about = views.cut, views.cast, views.size, views.maps, member.threshold, kind, views.whole
-        return cls(network, *about, *tables)
+        return cls(views, network, member.threshold, kind, *tables)
 
     @property
     def n_pixels(self) -> int:
         """Pixels of all touched views of one candidate, at most."""
-        height, width = self.view_size
-        return (1 if self.maps else self.n_touched) * height * width
+        height, width = self.views.size
+        return (1 if self.views.maps else self.n_touched) * height * width
 
     @property
     def n_touched(self) -> int:
@@ -95,13 +88,15 @@ class Surrogate:
     def log_scores(self, images: Tensor, views: Tensor) -> Tensor:
         """(N, touched, labels) the logarithm of the score of each label in each of these views of N images."""
         n_images, n_views = views.shape
-        if self.maps:
+        if self.views.maps:
             first = torch.zeros(n_images, dtype=torch.long, device=images.device)
-            shown = self.cut(images, torch.arange(n_images, device=images.device), first).to(PRECISIONS[self.precision])
+            shown = self.views.cut(images, torch.arange(n_images, device=images.device), first).to(
+                PRECISIONS[self.precision]
+            )
             logs = self.network(shown.contiguous()).float().log_softmax(dim=1).flatten(2).transpose(1, 2)
             return logs.gather(1, views[:, :, None].expand(-1, -1, logs.shape[2]))
         which = torch.arange(n_images, device=images.device).repeat_interleave(n_views)
-        shown = self.cut(images, which, views.flatten()).to(PRECISIONS[self.precision])
+        shown = self.views.cut(images, which, views.flatten()).to(PRECISIONS[self.precision])
         shown = shown.contiguous(memory_format=torch.channels_last if images.is_cuda else torch.contiguous_format)
         return self.network(shown).float().log_softmax(dim=1).view(n_images, n_views, -1)
 
@@ -126,6 +121,7 @@ class Views:
     device: torch.device
     cut: Cut
     cast: Callable[[Any], Ints]
+    """from the defender's evidence to (images, views, votes) labels, negative where there is none"""
     size: tuple[int, int]
     rows: Ints
     columns: Ints
@@ -134,7 +130,9 @@ class Views:
     speaks: Ints | Bools
     """(cell rows, cell columns, views) as in `Surrogate`"""
     whole: bool = True
+    """do these votes alone make the label?"""
     maps: bool = False
+    """does one pass over the image give what all of its views say?"""
 
 
 def _voting(defender: Defender, patch: Patch, watching: bool) -> Views:

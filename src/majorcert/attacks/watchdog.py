@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
-from majorcert.attacks.exhibit import keep_exhibit
+from majorcert.attacks.logbook import write_png
 from majorcert.core.ballots import Ballots
 from majorcert.core.detection import detect
 from majorcert.core.majority import clean_label
@@ -27,6 +27,7 @@ from majorcert.defences.clipped import ClippedScores
 from majorcert.defences.masking import MaskPairs
 from majorcert.defences.patchguard import MaskedScores
 from majorcert.defences.pool import Pool
+from majorcert.nets.checkpoint import write_json
 from majorcert.nets.ensemble import Ensemble
 
 FLIPPED = "a certified label changed"
@@ -85,28 +86,31 @@ class Watchdog:
     def _keep(
         self, image: int, painted: Tensor, placement: Ints, after: Sequence[Evidence], promises: Sequence[str]
     ) -> None:
+        """Write what shows a broken promise: the image clean and painted, the patch, the evidence of both, facts."""
         known = self.broken.setdefault(image, set())
         if set(promises) <= known:
             return
         known.update(promises)
-        number = int(self.numbers[image])
-        keep_exhibit(
-            self.folder / f"{number:06d}",
-            self.images[image],
-            painted,
-            (int(placement[0]), int(placement[1])),
-            self.verdict.patch,
-            [each[image : image + 1] for each in self.before],
-            after,
-            {
-                "image": number,
-                "broken": sorted(known),
-                "certified": bool(self.verdict.certified[image]),
-                "by": str(self.verdict.by[image]),
-                "predicted": int(self.verdict.predicted[image]),
-                "weights_sha256": [defender.weights_sha256 for defender in self.ensemble.defenders],
-            },
-        )
+        number, patch, (top, left) = int(self.numbers[image]), self.verdict.patch, placement.tolist()
+        folder, before = self.folder / f"{number:06d}", [each[image : image + 1] for each in self.before]
+        piece = painted[:, top : top + patch.height, left : left + patch.width]
+        for name, pixels in (("clean", self.images[image]), ("painted", painted), ("patch", piece)):
+            write_png(folder / f"{name}.png", pixels)
+        for name, evidence in (("before", before), ("after", after)):
+            parts = (part for each in evidence for part in (each.members if isinstance(each, Pool) else [each]))
+            for place, each in enumerate(parts, start=1):
+                each.save(folder / f"{name}-{place}.zarr")
+        facts = {
+            "image": number,
+            "broken": sorted(known),
+            "certified": bool(self.verdict.certified[image]),
+            "by": str(self.verdict.by[image]),
+            "predicted": int(self.verdict.predicted[image]),
+            "weights_sha256": [defender.weights_sha256 for defender in self.ensemble.defenders],
+            "patch": str(patch),
+            "placement": [top, left],
+        }
+        write_json(folder / "facts.json", facts)
 
 
 def _views_moved(clean: Ballots, which: Ints, now: Ballots, patch: Patch, placements: Places) -> Bools:

@@ -22,7 +22,7 @@ def export(
     Example: majorcert export results/cifar10/best/*.zarr --patch 5 | proofs/build/checker
     """
     defenders = defenders_of(evidence)
-    judged = [Pool(defenders)] if pool else defenders  # type: ignore[arg-type]
+    judged = [Pool(defenders)] if pool else defenders
     typer.echo(FIRST_LINE)
     for each in patches_of(patch, evidence[0], defenders[0]):
         for line in exported(judged, (each.height, each.width), claim=claim, slack=slack):

@@ -27,10 +27,6 @@ class Ballots(Evidence):
 
     labels: Ints
     strategy: Strategy
-    image_size: ImageSize
-    n_classes: int
-    images: Ints
-    provenance: Mapping[str, Any]
     distance: npt.NDArray[Any] | None  # (images, ablations)
     fragile: Bools | None  # (images, ablations)
     votes: Ints  # (images, classes) how many each label got

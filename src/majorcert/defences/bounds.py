@@ -70,10 +70,6 @@ class Bounds(Evidence):
     words: npt.NDArray[np.int16]
     """(images, placements, words): bit k of word w says that the label WORD * w + k is not excluded"""
     sizes: Sizes
-    image_size: ImageSize
-    n_classes: int
-    images: Ints
-    provenance: Mapping[str, Any]
 
     def __init__(
         self,

@@ -4,16 +4,14 @@ An ablation gives each label 0 to `one` points, whatever is painted on it. So a 
 touched ones from everybody, and gives as many as there can be to one label: the mathematics of votes, in points.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from majorcert.core.plurality import Ints, plurality
 from majorcert.core.reach import Evidence, Reach
 from majorcert.core.tally import Candidates, contenders
-from majorcert.core.threat import Bools, ImageSize, Patch
+from majorcert.core.threat import Bools, Patch
 from majorcert.defences.scores import Scores
 from majorcert.errors import EvidenceError
 from majorcert.errors.frozen import filled, taken
@@ -27,10 +25,6 @@ class ClippedScores(Evidence):
     """A defender that says the label with most points, of which no ablation gives more than `one`."""
 
     scores: Scores
-    n_classes: int
-    image_size: ImageSize
-    images: Ints
-    provenance: Mapping[str, Any]
     points: Ints
     """(images, classes) all points of each label"""
     label: Ints

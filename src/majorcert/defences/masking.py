@@ -102,10 +102,6 @@ class MaskPairs(Evidence):
     labels: Ints
     """(images, n * (n + 1) / 2): the upper triangle row by row, diagonal included; NO_LABEL where nobody looked"""
     masks: Masks
-    image_size: ImageSize
-    n_classes: int
-    images: Ints
-    provenance: Mapping[str, Any]
     distance: npt.NDArray[Any] | None
     """(images, n) how far every score may move before any label of this mask's row can change, if recorded"""
     fragile: Bools | None

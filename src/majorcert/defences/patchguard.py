@@ -4,10 +4,8 @@ The defender looks, for each label, for the window of ablations that speaks loud
 says the label with most points left. A window is what one placement of the mask patch touches, whatever its shape.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
@@ -16,7 +14,7 @@ from majorcert.core.majority import drs
 from majorcert.core.plurality import Ints, plurality
 from majorcert.core.reach import Evidence, Reach
 from majorcert.core.regions import Touched
-from majorcert.core.threat import Bools, ImageSize, Patch, as_patch
+from majorcert.core.threat import Bools, Patch, as_patch
 from majorcert.core.verdict import Verdict
 from majorcert.defences.scores import Scores
 from majorcert.defences.windows import left_standing, masked_certified, masked_reach, surely_certified
@@ -56,10 +54,6 @@ class MaskedScores(Evidence):
     mask: Patch
     share: Fraction
     """the share of a label's points that a window must exceed to be masked"""
-    n_classes: int
-    image_size: ImageSize
-    images: Ints
-    provenance: Mapping[str, Any]
     label: Ints
     """(images,) the label with most points after masking, the smallest of those that tie"""
     sure: Bools

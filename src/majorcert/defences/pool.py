@@ -5,7 +5,7 @@ the mathematics is that of one voting defender, counted in points.
 """
 
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import lcm
 from typing import Any
@@ -16,7 +16,7 @@ from majorcert.core.ballots import Ballots
 from majorcert.core.plurality import Ints, plurality
 from majorcert.core.reach import Evidence, Reach
 from majorcert.core.tally import Candidates, contenders, kept_votes, rewritable
-from majorcert.core.threat import Bools, ImageSize, Patch
+from majorcert.core.threat import Bools, Patch
 from majorcert.errors import EvidenceError
 from majorcert.errors.checks import check_together
 from majorcert.errors.frozen import filled, taken
@@ -35,13 +35,9 @@ class Pool(Evidence):
     members: tuple[Ballots, ...]
     weights: tuple[int, ...]
     """points that each vote of a member is worth"""
-    n_classes: int
-    image_size: ImageSize
-    images: Ints
-    provenance: Mapping[str, Any]
     label: Ints
 
-    def __init__(self, members: Sequence[Ballots], *, weights: Sequence[int] | None = None) -> None:
+    def __init__(self, members: Sequence[Evidence], *, weights: Sequence[int] | None = None) -> None:
         """Add up the votes of some defenders.
 
         Args:
@@ -50,29 +46,25 @@ class Pool(Evidence):
                 least common multiple of the numbers of ablations divided by its own.
         """
         check_together(members)
-        if not all(isinstance(member, Ballots) for member in members):
+        voting = tuple(member for member in members if isinstance(member, Ballots))
+        if len(voting) < len(members):
             kinds = ", ".join(type(member).__name__ for member in members)
             raise EvidenceError(f"a pool adds up votes, so its members are ballots; got {kinds}")
-        first, points = members[0], _checked_weights(members, weights)
-        counts = [weight * member.counts() for weight, member in zip(points, members, strict=True)]
-        origins = [member.provenance for member in members]
+        first, points = voting[0], _checked_weights(voting, weights)
+        counts = [weight * member.counts() for weight, member in zip(points, voting, strict=True)]
+        origins = [member.provenance for member in voting]
         known = {key: [each[key] for each in origins if key in each] for key in ("images_sha256", "class_names")}
         shared: dict[str, Any] = {key: found[0] for key, found in known.items() if found}
         if all("fragile" in each for each in origins):
             shared["fragile"] = min(each["fragile"] for each in origins)
         filled(
             self,
-            members=tuple(members),
+            members=voting,
             weights=points,
             n_classes=first.n_classes,
             image_size=first.image_size,
             images=first.images,
-            provenance={
-                **shared,
-                "kind": "pool",
-                "weights": list(points),
-                "members": [dict(each) for each in origins],
-            },
+            provenance={**shared, "kind": "pool", "weights": list(points), "members": [dict(each) for each in origins]},
             label=plurality(np.sum(counts, axis=0)),
         )
 

@@ -46,11 +46,7 @@ class Store:
 
     @classmethod
     def create(
-        cls,
-        path: str | PathLike[str],
-        arrays: Layout,
-        attributes: Mapping[str, Any],
-        packing: Packing = PLAIN,
+        cls, path: str | PathLike[str], arrays: Layout, attributes: Mapping[str, Any], packing: Packing = PLAIN
     ) -> "Store":
         """Lay out a store for arrays of the given shapes and types, and nothing in it."""
         import zarr
@@ -77,11 +73,7 @@ class Store:
 
     @classmethod
     def create_or_open(
-        cls,
-        path: str | PathLike[str],
-        arrays: Layout,
-        attributes: Mapping[str, Any],
-        packing: Packing = PLAIN,
+        cls, path: str | PathLike[str], arrays: Layout, attributes: Mapping[str, Any], packing: Packing = PLAIN
     ) -> "Store":
         """Go on with the store at that path, if it was laid out for the very same thing; else lay out a new one.
 

@@ -49,10 +49,6 @@ class EvidenceWriter:
         layout = {name: ((n_images, *array.shape[1:]), array.dtype) for name, array in arrays.items()}
         return cls(Store.create_or_open(path, layout, attributes_of(like), Packing(chunk)), layout)
 
-    @property
-    def images_per_chunk(self) -> int:
-        return self.store.images_per_chunk
-
     def missing(self) -> list[slice]:
         """The chunks of images that are still to be written, in order."""
         return self.store.missing()
@@ -73,7 +69,7 @@ class EvidenceWriter:
 
     def _check_chunk(self, images: slice) -> None:
         """A chunk is written whole, so that what is there can be told from what is not."""
-        chunk = self.images_per_chunk
+        chunk = self.store.images_per_chunk
         whole = slice(images.start, min(images.start + chunk, self.store.n_images))
         if images.start % chunk or images.step not in (None, 1) or images.stop != whole.stop:
             raise StoreError(f"{self.store.path}: chunks of {chunk} images are written whole, got {images}")

@@ -30,18 +30,13 @@ def scaled(spec: str, image_size: ImageSize, recipe: str = "best", *, patch_give
         return min(side, max(1, (2 * n * side + usual) // (2 * usual)))
 
     height, width = image_size
-    if isinstance(hiding, Columns):
-        return str(Columns(grown(hiding.size, width), stride=grown(hiding.stride, width)))
-    if isinstance(hiding, Rows):
-        return str(Rows(grown(hiding.size, height), stride=grown(hiding.stride, height)))
-    side = min(image_size)
-    if isinstance(hiding, Blocks):
-        return str(Blocks(grown(hiding.size, side), stride=grown(hiding.stride, side)))
+    side = width if isinstance(hiding, Columns) else height if isinstance(hiding, Rows) else min(image_size)
+    if isinstance(hiding, Columns | Rows | Blocks):
+        return str(replace(hiding, size=grown(hiding.size, side), stride=grown(hiding.stride, side)))
     if isinstance(hiding, Masks):
-        patch = hiding.patch
-        sides = patch.height, patch.width
+        sides = hiding.patch.height, hiding.patch.width
         if not patch_given:
-            sides = grown(patch.height, height), grown(patch.width, width)
+            sides = grown(sides[0], height), grown(sides[1], width)
         return str(Masks(*sides, stride=grown(hiding.stride, side)))
     return spec
 

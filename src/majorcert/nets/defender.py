@@ -20,15 +20,17 @@ from majorcert.core.verdict import Verdict
 from majorcert.errors import ModelError
 from majorcert.errors.frozen import filled
 from majorcert.nets.blueprint import Blueprint
+from majorcert.nets.company import Network
 from majorcert.nets.images import Images
 from majorcert.nets.member import Member
 from majorcert.nets.models import ModelConfig
 from majorcert.nets.recording import Recording
 from majorcert.nets.rules import VOTES
+from majorcert.nets.scorer import Precision
 from majorcert.nets.shards import CHUNK_IMAGES
 from majorcert.nets.views import View
 from majorcert.nets.vote import of_votes
-from majorcert.nets.voter import Network, Precision, Voter, checked
+from majorcert.nets.voter import Voter, checked
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)

@@ -22,10 +22,11 @@ from majorcert.defences.pool import Pool
 from majorcert.errors import ModelError
 from majorcert.errors.frozen import filled
 from majorcert.files.html import table
+from majorcert.files.names import file_names
 from majorcert.nets.blueprint import Blueprint
 from majorcert.nets.bounding import BoundsDefender
 from majorcert.nets.defender import Defender
-from majorcert.nets.ensemble_file import member_folders, member_names, resolved, saved_pooled, suited_to, write_members
+from majorcert.nets.ensemble_file import member_folders, resolved, saved_pooled, suited_to, write_members
 from majorcert.nets.images import Images
 from majorcert.nets.masking import MaskingDefender
 from majorcert.nets.member import Member
@@ -129,7 +130,7 @@ class Ensemble:
 
     def save(self, folder: str | Path, *, half: bool = False) -> None:
         """Write ensemble.json and a sub-folder for each defender."""
-        names = member_names([defender.strategy for defender in self.defenders])
+        names = file_names([str(defender.strategy) for defender in self.defenders])
         for name, defender in zip(names, self.defenders, strict=True):
             defender.save(Path(folder) / name, half=half)
         write_members(Path(folder), names, pooled=self.pooled)

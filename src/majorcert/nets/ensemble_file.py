@@ -8,12 +8,10 @@ from pathlib import Path
 from majorcert.core.threat import Patch
 from majorcert.defences.masking import Masks
 from majorcert.errors import ModelError
-from majorcert.files.names import file_names
 from majorcert.files.untrusted import read_json, reason, typed
 from majorcert.nets.blueprint import Blueprint
 from majorcert.nets.checkpoint import write_json
 from majorcert.nets.folders import DEFENDER, ENSEMBLE, check_format
-from majorcert.nets.hiding import Hiding
 
 FORMAT = "majorcert-ensemble"
 BOUNDED = "bounded"
@@ -25,11 +23,6 @@ MAX_MEMBERS = 1000
 class _Members:
     members: list[str]
     pooled: bool = False
-
-
-def member_names(strategies: Sequence[Hiding]) -> list[str]:
-    """A folder name for each member: "columns-19-5" for columns:19/5, and "columns-19-5-no2" if it comes again."""
-    return file_names([str(strategy) for strategy in strategies])
 
 
 def write_members(folder: Path, names: Sequence[str], *, pooled: bool = False) -> None:

@@ -5,7 +5,6 @@ uint8 from 0 to 255, or floating point from 0 to 1.
 """
 
 import hashlib
-import re
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -18,6 +17,7 @@ from torch.utils.data import DataLoader
 
 from majorcert.core.threat import ImageSize
 from majorcert.errors import DataError
+from majorcert.errors.checks import parsed
 from majorcert.files.photo import SQUASHED, Resizing
 from majorcert.nets.sources.decode import resized
 
@@ -87,13 +87,9 @@ def _is_picture(image: Any) -> bool:
 
 def parse_size(text: str) -> ImageSize:
     """An image size as the command line takes it: "32" or "48x64" (height x width)."""
-    match = re.fullmatch(r"([1-9][0-9]{0,4})(?:x([1-9][0-9]{0,4}))?", text.strip())
-    if match is None:
-        raise DataError(
-            f"cannot read {text!r} as an image size; write a side as in '32', or height x width as in '48x64'"
-        )
-    height, width = match.groups()
-    return int(height), int(width or height)
+    what = "an image size; write a side as in '32', or height x width as in '48x64'"
+    height, width = parsed(text, r"([1-9][0-9]{0,4})(?:x([1-9][0-9]{0,4}))?", what, DataError)
+    return int(height or 0), int(width or height or 0)
 
 
 def sha256(images: Tensor) -> str:

@@ -133,13 +133,7 @@ class Member(ABC):
         return largest_patch([self.evidence(images)])
 
     def vote(
-        self,
-        dataset: Dataset,
-        path: str | Path,
-        *,
-        scores: bool = False,
-        certify_only: bool = False,
-        **options: Any,
+        self, dataset: Dataset, path: str | Path, *, scores: bool = False, certify_only: bool = False, **options: Any
     ) -> None:
         """Record the evidence of a data set in a store; options are those of `Recording.write`.
 
@@ -147,7 +141,7 @@ class Member(ABC):
             scores: of votes, keep the scores too, as float16.
             certify_only: of masks, leave out what no label and no certificate depends on.
         """
-        self._check_classes(dataset)
+        self.check_fit(dataset)
         recording = self.recording(scores=scores, certify_only=certify_only)
         recording.write(dataset, path, origin=self.fingerprints(), **options)
 
@@ -218,7 +212,9 @@ class Member(ABC):
 
         return as_tensor(images, self.channels, self.image_size, resizing_of([self]))
 
-    def _check_classes(self, dataset: Dataset) -> None:
+    def check_fit(self, dataset: Dataset) -> None:
+        """Refuse images of other classes, channels or sizes than the network is for."""
+        self.recording().check_fit(dataset)
         if dataset.class_names != self.class_names:
             raise DataError(
                 f"{dataset.name} has the classes {_few(dataset.class_names)}, the defender was made for "

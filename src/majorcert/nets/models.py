@@ -99,34 +99,18 @@ def build(config: ModelConfig, allowed: Sequence[str] = ()) -> nn.Module:
         allowed: functions outside of this package that may be called to make it, "package.module:function".
     """
     check(config)
+    kind = config.in_channels, config.n_classes
     if config.name == "resnet":
-        return resnet(
-            config.in_channels,
-            config.n_classes,
-            config.width,
-            config.blocks,
-            config.stem,
-            config.strides,
-            config.dropout,
-        )
+        return resnet(*kind, config.width, config.blocks, config.stem, config.strides, config.dropout)
     if config.name.startswith(LOCAL):
-        return local(
-            config.name,
-            config.in_channels,
-            config.n_classes,
-            config.width,
-            config.blocks,
-            config.strides,
-            config.dropout,
-        )
+        return local(config.name, *kind, config.width, config.blocks, config.strides, config.dropout)
     if config.name == "small":
-        return small(config.in_channels, config.n_classes, config.width)
+        return small(*kind, config.width)
     if config.name == "ibp":
-        strides = _plain(config.strides)
-        return IntervalNet(config.in_channels, config.n_classes, config.width, strides, *config.blocks[:1])
+        return IntervalNet(*kind, config.width, _plain(config.strides), *config.blocks[:1])
     if config.name == "vit":
         sizes = config.width, sum(config.blocks), VIT_TOKENS.get(config.stem, 2)
-        return VisionTransformer(config.in_channels, config.n_classes, *sizes, config.dropout)
+        return VisionTransformer(*kind, *sizes, config.dropout)
     if config.name == "average":
         return Average([build(member, allowed) for member in _checked_members(config)])
     if config.name in MIRRORS:
@@ -139,7 +123,7 @@ def build(config: ModelConfig, allowed: Sequence[str] = ()) -> nn.Module:
         (member,) = _checked_members(config)
         return Normal(build(member, allowed), *colours_of(config.name))
     if config.name in EFFICIENTNETS:
-        return efficientnet(EFFICIENTNETS[config.name], config.in_channels, config.n_classes, config.dropout)
+        return efficientnet(EFFICIENTNETS[config.name], *kind, config.dropout)
     if config.name.startswith("timm:"):
         return _timm(config)
     if config.name.startswith(FACTORY):
@@ -208,8 +192,6 @@ def small(in_channels: int, n_classes: int, width: int = 32) -> nn.Module:
 
 def average(members: tuple[ModelConfig, ...]) -> ModelConfig:
     """The configuration of the network that averages the probabilities of `members`."""
-    if not members:
-        raise ModelError("an average needs at least one member network")
     return ModelConfig("average", members[0].in_channels, members[0].n_classes, members=members)
 
 

@@ -1,7 +1,5 @@
 """The processes that train together: one alone, or those that torchrun started."""
 
-from types import TracebackType
-
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
@@ -35,9 +33,7 @@ class Processes:
             self._control = dist.new_group(backend="gloo")
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
         if self.size > 1:
             if kind is None:
                 dist.barrier(group=self._control)

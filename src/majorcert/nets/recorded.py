@@ -12,15 +12,11 @@ from majorcert.nets.ensemble import load_defender
 from majorcert.nets.ensemble_file import member_folders, resolved
 from majorcert.nets.member import Member
 from majorcert.nets.resizing import reading_of
-from majorcert.nets.voter import PRECISIONS
+from majorcert.nets.scorer import PRECISIONS
 
 
 def recorded_defenders(
-    runs: Sequence[str | Path],
-    evidence: Sequence[Evidence],
-    *,
-    precision: str | None = None,
-    **how: Any,
+    runs: Sequence[str | Path], evidence: Sequence[Evidence], *, precision: str | None = None, **how: Any
 ) -> list[Member]:
     """The defender of each evidence, in the precision in which it voted, and compiled if it was.
 

@@ -67,7 +67,7 @@ class Recording:
             chunk: images in one chunk; by default as many as have some ten thousand views.
             rank: which of `world_size` processes this is; each does its own chunks of the same store.
         """
-        self._check_fit(dataset)
+        self.check_fit(dataset)
         provenance = {**self.facts, **_told_of(dataset), **(origin or {})}
         numbers = None if dataset.numbers is None else dataset.numbers.numpy()
 
@@ -94,7 +94,7 @@ class Recording:
 
         fill(mine, compute)
 
-    def _check_fit(self, dataset: Dataset) -> None:
+    def check_fit(self, dataset: Dataset) -> None:
         """Refuse images of other channels, another height or width, or another number of classes than expected."""
         found = (dataset.channels, *dataset.image_size, dataset.n_classes)
         if found != self.takes:

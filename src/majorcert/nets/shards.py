@@ -60,7 +60,7 @@ def fill(chunks: Sequence[slice], compute: Callable[[slice], Callable[[], None]]
 
 def own(writer: EvidenceWriter, rank: int, world_size: int) -> list[slice]:
     """The missing chunks that this process does, whatever the others have done already."""
-    step = writer.images_per_chunk
+    step = writer.store.images_per_chunk
     return [images for images in writer.missing() if images.start // step % world_size == rank]
 
 

@@ -12,7 +12,6 @@ import torch
 from torch import Tensor, nn
 
 from majorcert.core.regions import Strategy
-from majorcert.core.regions import strategy as read_strategy
 from majorcert.defences.bounds import Sizes
 from majorcert.errors import DataError, ModelError
 from majorcert.nets.blueprint import Blueprint
@@ -209,32 +208,20 @@ def _usual(config: TrainConfig) -> float | None:
 
 
 def _suited(
-    blueprint: Blueprint,
-    model: nn.Module,
-    weights: dict[str, Tensor],
-    validation: Dataset | None,
-    device: torch.device,
+    blueprint: Blueprint, model: nn.Module, weights: dict[str, Tensor], validation: Dataset | None, device: torch.device
 ) -> Blueprint:
     """The blueprint with a threshold that suits the validation images, if one is to be chosen and there are any."""
-    votes = isinstance(blueprint.strategy, Strategy) and blueprint.rule == VOTES
-    chosen = blueprint.training["config"]["threshold"] == "suited" and votes
-    if validation is None or not chosen:
+    strategy, known = blueprint.strategy, blueprint.training
+    chosen = known["config"]["threshold"] == "suited" and blueprint.rule == VOTES
+    if validation is None or not chosen or not isinstance(strategy, Strategy):
         return blueprint
     network = copy.deepcopy(model).cpu()
     network.load_state_dict(weights)
-    voter = Voter.of(
-        network,
-        read_strategy(str(blueprint.strategy)),
-        blueprint.view,
-        None,
-        image_size=blueprint.image_size,
-        channels=blueprint.channels,
-        config=blueprint.model,
-        device=device,
-    )
-    threshold = suited_threshold(voter, validation, n_views=blueprint.training["n_images"])
+    about: dict[str, Any] = {"image_size": blueprint.image_size, "channels": blueprint.channels, "device": device}
+    voter = Voter.of(network, strategy, blueprint.view, None, config=blueprint.model, **about)
+    threshold = suited_threshold(voter, validation, n_views=known["n_images"])
     by = {"dataset": validation.name, "split": validation.split, "images_sha256": validation.sha256()}
-    return replace(blueprint, threshold=threshold, training={**blueprint.training, "threshold_chosen_by": by})
+    return replace(blueprint, threshold=threshold, training={**known, "threshold_chosen_by": by})
 
 
 def _shuffled(n_images: int, batch_size: int, seed: int, epoch: int) -> Tensor:

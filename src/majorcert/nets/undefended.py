@@ -1,6 +1,8 @@
 """A classifier of whole images as a defender that hides nothing, so that it can be attacked in the same way."""
 
 from collections.abc import Sequence
+from copy import copy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +12,9 @@ from majorcert.core.regions import Columns
 from majorcert.core.threat import ImageSize
 from majorcert.errors import ModelError
 from majorcert.errors.frozen import filled
+from majorcert.nets.company import Network
 from majorcert.nets.defender import Defender
 from majorcert.nets.ensemble_file import resolved
-from majorcert.nets.voter import Network
 
 
 class _Colours(nn.Module):
@@ -62,12 +64,5 @@ def load_undefended(run: str | Path, *, allow: str | Sequence[str] = (), **optio
             f"{run} is a defender ({trained.strategy}), not an undefended classifier; train one for {height}x{width} "
             f"images with --strategy columns:{width}/{width}"
         )
-    about: dict[str, Any] = {
-        "image_size": trained.image_size,
-        "channels": trained.channels,
-        "class_names": trained.class_names,
-        "config": None if trained.blueprint is None else trained.blueprint.model,
-    }
-    plain = Defender(trained.model, trained.strategy, trained.view, None, **about, **options)
-    # The fingerprint of the file that it came from, whatever type the weights are stored in.
-    return filled(plain, weights_sha256=trained.weights_sha256)
+    known = None if trained.blueprint is None else replace(trained.blueprint, threshold=None)
+    return filled(copy(trained), threshold=None, blueprint=known).to(trained.voter.device)

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from majorcert.files.names import file_names
 from majorcert.files.photo import is_of_photo, read_patches
 from majorcert.nets import shards
 from majorcert.nets import train as training
@@ -17,7 +18,7 @@ from majorcert.nets.data import Dataset, Split, load, load_to_train
 from majorcert.nets.defaults import duration, scaled_apart, suited
 from majorcert.nets.device import place_among, usable_device
 from majorcert.nets.ensemble import load_defender
-from majorcert.nets.ensemble_file import member_names, write_members
+from majorcert.nets.ensemble_file import write_members
 from majorcert.nets.estimate import seconds_of
 from majorcert.nets.folders import check_free
 from majorcert.nets.hiding import Hiding
@@ -121,7 +122,7 @@ def train(
     begun: list[nn.Module | None] = [None] * len(configs)
     if own is not None:
         configs, begun = map(list, zip(*(own.begun(config, data) for config in configs), strict=True))
-    names = member_names([config.strategy for config in configs]) if len(configs) > 1 else ["."]
+    names = file_names([str(config.strategy) for config in configs]) if len(configs) > 1 else ["."]
     if not resume:
         for folder in (out, *(out / name for name in names)):
             check_free(folder)

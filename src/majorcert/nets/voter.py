@@ -14,12 +14,10 @@ from majorcert.errors import BallotsError
 from majorcert.nets.company import Network
 from majorcert.nets.hiding import check_view
 from majorcert.nets.rules import VOTES, check_rule, facts_of
-from majorcert.nets.scorer import PRECISIONS, Health, Precision, Scorer
+from majorcert.nets.scorer import Health, Scorer
 from majorcert.nets.sight import check_sight
 from majorcert.nets.tensor_votes import distance_of, most_votes, rounded_down, votes_of
 from majorcert.nets.views import Cutter, View, in_channels, to_unit
-
-__all__ = ["PRECISIONS", "Network", "Precision", "Voter", "Votes"]
 
 
 class Votes(NamedTuple):

@@ -3,11 +3,10 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from math import sqrt
-from typing import Any, cast
+from typing import Any
 
 import numpy.typing as npt
 
-from majorcert.core.ballots import Ballots
 from majorcert.core.detection import detect
 from majorcert.core.majority import majorcert
 from majorcert.core.plurality import Ints
@@ -79,7 +78,7 @@ def _ways(defenders: Sequence[Evidence]) -> Iterator[tuple[str, Sequence[Evidenc
     if len(defenders) > 1:
         yield f"majority of {len(defenders)}", defenders, defenders
         if all(room_of(each).votes for each in defenders):
-            yield f"pool of {len(defenders)}", defenders, [Pool(cast(Sequence[Ballots], defenders))]
+            yield f"pool of {len(defenders)}", defenders, [Pool(defenders)]
 
 
 def _choice(who: str, verdict: Verdict, truth: npt.ArrayLike, views: int, knows: bool) -> Choice:

@@ -38,7 +38,7 @@ def judged(
     if method in ALERTING:
         return [(" + ".join(names), ALERTING[method](defenders, patch, slack))]
     if method.startswith("top-"):
-        pool = defenders[0] if len(defenders) == 1 else _pooled(defenders)
+        pool = defenders[0] if len(defenders) == 1 else Pool(defenders)
         return [(" + ".join(names), top_k(pool, patch, int(method.removeprefix("top-"))))]
     if method in TOGETHER:
         return [(" + ".join(names), TOGETHER[method](defenders, patch))]
@@ -52,7 +52,7 @@ def _promised(promise: str, method: str, defenders: Sequence[Evidence], patch: P
         return [(who, ALERTING[promise]([each], patch, slack)) for who, each in zip(names, defenders, strict=True)]
     if method not in ("majorcert-exact", "pool"):
         raise EvidenceError(f"{promise} is promised of majorcert-exact, pool or drs-local, not of {method}")
-    together = [_pooled(defenders)] if method == "pool" else defenders
+    together = [Pool(defenders)] if method == "pool" else defenders
     return [(" + ".join(names), ALERTING[promise](together, patch, slack))]
 
 
@@ -123,15 +123,10 @@ def fragility(defenders: Sequence[Any]) -> list[str]:
     return found
 
 
-def _pooled(defenders: Any) -> Pool:
-    """Their votes added up; a pool says itself what may be in it."""
-    return Pool(defenders)
-
-
 TOGETHER: Mapping[str, Callable[[Sequence[Evidence], Patch], Verdict]] = {
     "majorcert-exact": majorcert,
     "majorcert-paper": lambda defenders, patch: majorcert(defenders, patch, reach="paper"),
-    "pool": lambda defenders, patch: majorcert([_pooled(defenders)], patch),
+    "pool": lambda defenders, patch: majorcert([Pool(defenders)], patch),
 }
 ALERTING: Mapping[str, Callable[[Sequence[Evidence], Patch, int], Verdict]] = {
     "detection": lambda defenders, patch, slack: detect(defenders, patch, slack=slack),

@@ -78,17 +78,8 @@ def alone(defender: Evidence, patch: Patch) -> Iterator[Verdict]:
 def _by_itself(defender: Evidence, patch: Patch) -> Verdict:
     """What a defender that does not vote certifies of itself, which is what its reach certifies, without the maps."""
     certified = defender.certified_alone(patch)
-    return Verdict(
-        predicted=defender.label,
-        certified=certified,
-        by=np.where(certified, "local", "").astype("<U9"),
-        safe=None,
-        witnesses=(None,) * len(defender),
-        images=defender.images,
-        patch=patch,
-        method="drs-local",
-        defenders=(defender.provenance,),
-    )
+    by, none, origin = np.where(certified, "local", ""), (None,) * len(defender), (defender.provenance,)
+    return Verdict(defender.label, certified, by, None, none, defender.images, patch, "drs-local", origin)
 
 
 def detected(defenders: Sequence[Evidence], patch: Patch, method: str) -> Verdict:

@@ -107,16 +107,11 @@ def page(
 
 
 def _environment() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("majorcert.reports.page"),
-        autoescape=select_autoescape(["html"]),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    source = partial(environment.loader.get_source, environment) if environment.loader else None
-    environment.globals["scripts"] = [source(f"{name}.js")[0] for name in SCRIPTS] if source else []
-    environment.globals["style"] = source("report.css")[0] if source else ""
+    loader, plain = PackageLoader("majorcert.reports.page"), select_autoescape(["html"])
+    made: dict[str, Any] = {"undefined": StrictUndefined, "trim_blocks": True, "lstrip_blocks": True}
+    environment = Environment(loader=loader, autoescape=plain, **made)
+    environment.globals["scripts"] = [loader.get_source(environment, f"{name}.js")[0] for name in SCRIPTS]
+    environment.globals["style"] = loader.get_source(environment, "report.css")[0]
     environment.filters["percent"] = lambda part, whole: f"{part / max(whole, 1):.1%}"
     return environment
 

@@ -49,22 +49,18 @@ class Plot:
         """Write beside a point, where there is most room; further off if it must be, joined to it by a thin line."""
         across, up = self.x(x), self.y(y)
         wide = 0.56 * size * len(text)
-        best: tuple[float, Box] | None = None
+        tried: list[tuple[float, Box]] = []
         for away in (gap, gap + 9, gap + 19, gap + 31):
             for dx, dy in ((1, 0), (-1, 0), (0, -1), (0, 1), (1, -1), (1, 1), (-1, -1), (-1, 1)):
                 middle = across + dx * (away + wide / 2)
                 centre = up + dy * (away + size / 3) * (1 if dx == 0 else 0.8)
                 box = (middle - wide / 2, centre - size * 0.6, middle + wide / 2, centre + size * 0.6)
-                cost = 100 * self._overlap(box) + away
-                if best is None or cost < best[0]:
-                    best = (cost, box)
-        if best is None:
-            return
-        x1, y1, x2, y2 = best[1]
+                tried.append((100 * self._overlap(box) + away, box))
+        x1, y1, x2, y2 = best = min(tried, key=lambda each: each[0])[1]
         near_x, near_y = min(max(across, x1), x2), min(max(up, y1), y2)
         if abs(near_x - across) + abs(near_y - up) > 16:
             self.drawing.line(across, up, near_x, near_y, colour=SOFT, width=0.6)
-        self.taken.append(best[1])
+        self.taken.append(best)
         self.drawing.text((x1 + x2) / 2, y2 - size * 0.25, text, size=size, colour=colour, anchor="middle")
 
     def _overlap(self, box: Box) -> float:

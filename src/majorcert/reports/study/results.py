@@ -59,15 +59,10 @@ def compute(study: CaseStudy, *, workers: int = 1) -> Results:
             parts = [done[i] for i in range(len(jobs))]
     listed = ("rows", "means", "reference", "by_side", "largest", "unsafe", "masked")
     merged: Results = {key: [item for part in parts for item in part.get(key, [])] for key in listed}
-    recipes = [recipe.name for recipe in study.recipes]
+    recipes, words = [recipe.name for recipe in study.recipes], list(WORDS)
     for key in ("rows", "means"):
-        merged[key].sort(
-            key=lambda row: (
-                recipes.index(row["recipe"]),
-                row["promise"] != "recovery",
-                list(WORDS).index(row["method"]),
-            )
-        )
+        merged[key].sort(key=lambda row: words.index(row["method"]))
+        merged[key].sort(key=lambda row: (recipes.index(row["recipe"]), row["promise"] != "recovery"))
     sizes = {key: [row[key] for row in merged["rows"]] for key in ("n", "n_split")}
     return {"n": min(sizes["n"]), "n_split": max(sizes["n_split"]), **merged}
 
@@ -174,7 +169,7 @@ def _pool_and_detection(defenders: Sequence[Evidence], patches: Sequence[Patch])
     """The pool of several that vote, and detection by it and by the majority, where all of them can detect."""
     rooms = [room_of(defender) for defender in defenders]
     if len(defenders) > 1 and all(room.votes for room in rooms):
-        pool = Pool(cast(Sequence[Ballots], defenders))
+        pool = Pool(defenders)
         for patch in patches:
             yield from alone(pool, patch)
             yield detected([pool], patch, "pool")
