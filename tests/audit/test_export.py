@@ -2,16 +2,14 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from calls import asked
 
 import majorcert as mc
 from majorcert.audit.checker import answers, third_opinion
 from majorcert.audit.export import exported
-from majorcert.commands.app import app
 from majorcert.errors import EvidenceError
 
 CHECKER = Path(__file__).parents[2] / "proofs" / "build" / "checker"
@@ -94,10 +92,6 @@ def test_the_third_opinion_is_compared_row_by_row(tmp_path: Path) -> None:
         third_opinion(saying(tmp_path, "", code=2), verdict, [ballots()], [0])
     with pytest.raises(EvidenceError, match="1 images"):
         third_opinion(saying(tmp_path, ""), verdict, [ballots()], [0])
-
-
-def asked(*arguments: Any) -> Any:
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
 def test_the_verb_prints_every_patch_as_a_question(tmp_path: Path) -> None:

@@ -14,15 +14,14 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import torch
+from calls import asked
 from cases import draw_case, draw_coherent
-from typer.testing import CliRunner
 
 import majorcert as mc
 from majorcert.audit import ensemble as opinion
 from majorcert.audit import revote
 from majorcert.audit.judgement import judged_anew
 from majorcert.audit.verify import sampled, verify
-from majorcert.commands.app import app
 from majorcert.core.verdict import Verdict, Witness
 from majorcert.errors import DataError, EvidenceError
 from majorcert.files.evidence import load_evidence
@@ -61,8 +60,7 @@ def ran(verdict: Verdict, evidence: list[mc.Ballots], folder: Path, *options: An
     for place, each in enumerate(evidence):
         stores.append(str(folder / f"{place}.zarr"))
         each.save(stores[-1])
-    words = ["verify", folder / "verdict.jsonl", "--sample", "all", "--evidence", *stores, *options]
-    return CliRunner().invoke(app, [str(word) for word in words])
+    return asked("verify", folder / "verdict.jsonl", "--sample", "all", "--evidence", *stores, *options)
 
 
 def passes(*arguments: Any) -> str:
@@ -638,10 +636,10 @@ def test_the_members_of_a_pool_vote_anew(studio: Path, tmp_path: Path) -> None:
     pool, stores = mc.Pool(voted(studio)), [studio / f"runs-{spec.split(':')[0]}.zarr" for spec in SPECS]
     mc.majorcert([pool], PATCH).save(tmp_path / "verdict.jsonl")
     words = ["verify", tmp_path / "verdict.jsonl", "--evidence", *stores, *origin(studio)]
-    done = CliRunner().invoke(app, [str(word) for word in words])
+    done = asked(*words)
     assert done.exit_code == 0, done.output
     assert f"ballots of blocks:3\t{64 * 20}\t0" in done.stdout
-    others = CliRunner().invoke(app, [str(word) for word in [*words[:-4], *origin(studio, runs="others")]])
+    others = asked(*[*words[:-4], *origin(studio, runs="others")])
     assert "the ballot of ablation" in others.stderr
 
 
@@ -702,7 +700,7 @@ def test_tables_of_masks_are_compared_with_new_ones(studio: Path, tmp_path: Path
         verdict.save(tmp_path / "verdict.jsonl")
         words = ["verify", tmp_path / "verdict.jsonl", "--evidence", store, "--sample", "all", "--device", "cpu"]
         words += ["--images", studio / "data.npz", "--weights", tmp_path / "run"]
-        done = CliRunner().invoke(app, [str(word) for word in words])
+        done = asked(*words)
         assert done.exit_code == 0, done.output
         assert "labels of masks:2/3\t" in done.stdout
     given: dict[str, Any] = {"sample": None, "images": images, "defenders": [defender]}

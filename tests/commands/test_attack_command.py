@@ -13,13 +13,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from typer.testing import CliRunner
+from calls import asked, told
 
 import majorcert as mc
 from majorcert.attacks import group_attack, run, watchdog
 from majorcert.attacks.logbook import write_png
 from majorcert.attacks.paint import paste
-from majorcert.commands.app import app
 from majorcert.nets.data import load
 from majorcert.nets.sources.decode import read_image
 from majorcert.nets.undefended import load_undefended
@@ -30,18 +29,8 @@ PATCH = ("--patch", "1", "--device", "cpu")
 QUICK = (*PATCH, "--restarts", "3", "--steps", "8", "--placements", "2", "--probed", "5", "--cheap", "6")
 
 
-def majorcert(*arguments: Any) -> Any:
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
-
-
-def done(*arguments: Any) -> Any:
-    result = majorcert(*arguments, "--json")
-    assert result.exit_code == 0, result.output
-    return json.loads(result.stdout)
-
-
 def refused(*arguments: Any) -> str:
-    result = majorcert(*arguments)
+    result = asked(*arguments)
     assert result.exit_code == 2, result.output
     assert len(result.stderr.strip().splitlines()) == 1
     return result.stderr
@@ -62,7 +51,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     how = ("--split", "trainval", "--width", "8", "--epochs", "12", "--device", "cpu")
     defended = [word for spec in ("rows:2", "columns:2", "columns:3") for word in ("--strategy", spec)]
     for name, strategies in (("defended", defended), ("undefended", ["--strategy", "columns:8/8"])):
-        assert majorcert("train", "digits", *strategies, *how, "--out", out / name).exit_code == 0
+        assert asked("train", "digits", *strategies, *how, "--out", out / name).exit_code == 0
     return out
 
 
@@ -70,7 +59,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def attacked(runs: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
     out = tmp_path_factory.mktemp("attacked") / "out"
     both = (runs / "defended", "digits", "--undefended", runs / "undefended", "--images", 40)
-    return out, done("attack", *both, *QUICK, "--out", out)
+    return out, told("attack", *both, *QUICK, "--out", out)
 
 
 def test_the_attack_breaks_uncertified_images_and_no_certified_one(attacked: tuple[Path, dict[str, Any]]) -> None:
@@ -95,13 +84,13 @@ def test_the_attack_breaks_uncertified_images_and_no_certified_one(attacked: tup
 
 def test_info_tells_what_the_attack_came_to(attacked: tuple[Path, dict[str, Any]]) -> None:
     out, summary = attacked
-    facts = done("info", out)
+    facts = told("info", out)
     assert facts["images"] == 40
     for name in ("undefended", "defended"):
         assert facts[name]["n_flipped"] == summary[name]["n_flipped"]
         assert facts[name]["under_attack"] == summary[name]["under_attack"]
     assert facts["painted"] == summary["defended"]["n_flipped"]
-    assert done("info", out / "undefended")["rows"] == {"defended": 40}
+    assert told("info", out / "undefended")["rows"] == {"defended": 40}
 
 
 def test_the_painted_images_differ_within_the_patch_alone_and_are_predicted_as_recorded(
@@ -153,7 +142,7 @@ def test_killed_and_started_again_it_ends_with_the_same_rows(
     stderr = process.communicate()[1]
     assert process.returncode == -signal.SIGKILL, stderr
     assert 0 < len(rows_of(tmp_path)) < 40
-    done(*command)
+    told(*command)
     assert rows_of(tmp_path) == rows_of(attacked[0])
     for file in (attacked[0] / "painted").iterdir():
         assert (tmp_path / "painted" / file.name).read_bytes() == file.read_bytes()
@@ -172,7 +161,7 @@ def test_a_certified_label_that_changes_is_a_hard_failure(
     runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(run, "majorcert", planted)
-    result = majorcert("attack", runs / "defended", "digits", "--limit", 16, *QUICK, "--out", tmp_path)
+    result = asked("attack", runs / "defended", "digits", "--limit", 16, *QUICK, "--out", tmp_path)
     assert result.exit_code == 1
     assert "please report it with the folder" in result.stderr
     flipped = [row for row in rows_of(tmp_path) if row["flipped"]]
@@ -191,7 +180,7 @@ def test_a_certified_label_that_changes_is_a_hard_failure(
         for name, image in (("before", test.images[row["image"]]), ("after", painted)):
             for place, ballots in enumerate(ensemble.ballots(image[None]), start=1):
                 np.testing.assert_array_equal(mc.Ballots.load(folder / f"{name}-{place}.zarr").labels, ballots.labels)
-    again = majorcert("attack", runs / "defended", "digits", "--limit", 16, *QUICK, "--out", tmp_path)
+    again = asked("attack", runs / "defended", "digits", "--limit", 16, *QUICK, "--out", tmp_path)
     assert again.exit_code == 1, "a broken promise is not forgotten when the same command is run again"
 
 
@@ -205,7 +194,7 @@ def test_a_view_that_votes_otherwise_untouched_is_a_hard_failure(
         return painted
 
     monkeypatch.setattr(group_attack, "paste", beside)
-    result = majorcert("attack", runs / "defended", "digits", "--limit", 16, *QUICK, "--out", tmp_path)
+    result = asked("attack", runs / "defended", "digits", "--limit", 16, *QUICK, "--out", tmp_path)
     assert result.exit_code == 1
     assert any(watchdog.MOVED in row["broken"] for row in rows_of(tmp_path))
     assert list((tmp_path / "broken").iterdir())
@@ -215,10 +204,10 @@ def test_a_saved_image_that_is_not_what_was_found_is_noticed(
     attacked: tuple[Path, dict[str, Any]], runs: Path, tmp_path: Path
 ) -> None:
     command = ("attack", runs / "defended", "digits", "--limit", 16, *QUICK, "--out", tmp_path)
-    done(*command)
+    told(*command)
     row = next(row for row in rows_of(tmp_path) if row["flipped"])
     write_png(tmp_path / "painted" / f"{row['image']:06d}.png", load("digits", "test").images[row["image"]])
-    result = majorcert(*command)
+    result = asked(*command)
     assert result.exit_code == 1
     assert f"image {row['image']}: the saved file is missing, or not predicted as it was" in result.stderr
 
@@ -241,20 +230,20 @@ def test_an_interrupted_attack_says_how_far_it_got(runs: Path, tmp_path: Path, m
         raise KeyboardInterrupt
 
     monkeypatch.setattr(run.AttackRun, "run", interrupt)
-    result = majorcert("attack", runs / "defended", "digits", "--limit", 16, *QUICK, "--out", tmp_path / "out")
+    result = asked("attack", runs / "defended", "digits", "--limit", 16, *QUICK, "--out", tmp_path / "out")
     assert result.exit_code == 130
     assert "stopped after 0 of 16 images (defended); the same command goes on" in result.stderr
 
 
 def test_the_least_effort_works(runs: Path, tmp_path: Path) -> None:
     least = ("--restarts", 1, "--steps", 1, "--placements", 1, "--probed", 1, "--cheap", 1)
-    found = done("attack", runs / "defended", "digits", "--images", 3, *PATCH, *least, "--out", tmp_path)
+    found = told("attack", runs / "defended", "digits", "--images", 3, *PATCH, *least, "--out", tmp_path)
     assert found["n"] == 3
 
 
 def test_a_record_that_lacks_images_is_refused(runs: Path, tmp_path: Path) -> None:
     command = ("attack", runs / "defended", "digits", "--images", 20, *QUICK, "--out", tmp_path)
-    done(*command)
+    told(*command)
     record = tmp_path / "attack.jsonl"
     lines = record.read_text().splitlines(keepends=True)
     for kept in (lines[:-1], lines[:2] + lines[3:], lines[:1] + lines[2:17]):
@@ -265,9 +254,9 @@ def test_a_record_that_lacks_images_is_refused(runs: Path, tmp_path: Path) -> No
 def test_a_broken_promise_that_was_kept_is_not_forgotten(runs: Path, tmp_path: Path) -> None:
     """As after a run that was killed between finding it and writing its row."""
     command = ("attack", runs / "defended", "digits", "--limit", 16, *QUICK, "--out", tmp_path)
-    done(*command)
+    told(*command)
     (tmp_path / "broken" / "000015").mkdir(parents=True)
-    result = majorcert(*command)
+    result = asked(*command)
     assert result.exit_code == 1
     assert "broken promises, defended: 1" in result.stderr
 
@@ -292,6 +281,6 @@ def test_what_makes_no_sense_is_refused_in_one_sentence(runs: Path, tmp_path: Pa
 
 
 def test_help_has_an_example() -> None:
-    result = majorcert("attack", "--help")
+    result = asked("attack", "--help")
     assert result.exit_code == 0
     assert "Example: majorcert attack" in " ".join(result.stdout.split())

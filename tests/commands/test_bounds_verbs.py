@@ -7,21 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from typer.testing import CliRunner
+from calls import asked, done
 
 import majorcert as mc
 from majorcert.audit.revote import check_bounds
-from majorcert.commands.app import app
 from majorcert.files.evidence import load_evidence
 from majorcert.nets.data import load
 
 torch.set_num_threads(1)
-
-
-def done(*arguments: Any) -> str:
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
-    assert result.exit_code == 0, result.output
-    return result.stdout
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +41,7 @@ def test_bounds_go_through_every_verb(data: Path, bounded: Path, tmp_path: Path)
     done("vote", bounded, data, "-o", tmp_path, "--device", "cpu")
     store, verdict = tmp_path / "bounded.zarr", tmp_path / "v.jsonl"
     done("certify", store, "--patch", "2", "-o", verdict)
-    result = CliRunner().invoke(app, ["certify", str(store), "--patch", "3x2"])
+    result = asked("certify", store, "--patch", "3x2")
     assert "bounds:2 speaks of patches up to 2x2: of 3x2" in result.output
     found = mc.Verdict.load(verdict)
     assert found.certified.sum() > 0

@@ -1,29 +1,17 @@
 """`majorcert certify` for every kind and method: what it prints is the core's, what it saves can be verified."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from calls import asked, told
 
 import majorcert as mc
-from majorcert.commands.app import app
 from majorcert.files.evidence import load_evidence, load_scores, save_evidence
 from majorcert.files.writer import EvidenceWriter
 
 SIZE, N, N_CLASSES = (8, 8), 12, 3
-
-
-def asked(*arguments: Any) -> Any:
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
-
-
-def done(*arguments: Any) -> Any:
-    result = asked(*arguments, "--json")
-    assert result.exit_code == 0, result.output
-    return json.loads(result.stdout)
 
 
 def ballots(strategy: str, seed: int, **about: Any) -> mc.Ballots:
@@ -51,14 +39,14 @@ def stores(tmp_path: Path) -> list[Path]:
 
 
 def test_patchguard_by_scores_by_votes_and_with_a_mask_of_its_own(stores: list[Path]) -> None:
-    by_scores, by_votes = done("certify", *stores[:2], "--patch", "1", "--method", "pg-drs")
+    by_scores, by_votes = told("certify", *stores[:2], "--patch", "1", "--method", "pg-drs")
     expected = mc.patchguard(load_scores(stores[0]), 1), mc.patchguard(mc.Ballots.load(stores[1]), 1)
     for line, verdict in zip((by_scores, by_votes), expected, strict=True):
         assert (line["method"], line["mask"]) == ("pg-drs", "1x1")
         assert line["n_certified"] == verdict.certified.sum()
         assert 0 < line["n_certified"] < N
     how = ("--mask", "2x2", "--mask-threshold", "0.25")
-    (line,) = done("certify", stores[0], "--patch", "1", "--method", "pg-drs", *how)
+    (line,) = told("certify", stores[0], "--patch", "1", "--method", "pg-drs", *how)
     verdict = mc.patchguard(load_scores(stores[0]), 1, threshold=0.25, mask=mc.Patch(2))
     assert (line["mask"], line["n_certified"]) == ("2x2", verdict.certified.sum())
 
@@ -73,22 +61,22 @@ def test_masking_knows_no_tolerance(tmp_path: Path) -> None:
 def test_a_store_of_masked_scores_keeps_its_mask(stores: list[Path], tmp_path: Path) -> None:
     evidence = mc.MaskedScores(load_scores(stores[0]), mc.Patch(2), 0.25)
     save_evidence(evidence, evidence_path := tmp_path / "masked.zarr")
-    (alone,) = done("certify", evidence_path, "--patch", "1", "--method", "pg-drs")
+    (alone,) = told("certify", evidence_path, "--patch", "1", "--method", "pg-drs")
     assert (alone["mask"], alone["n_certified"]) == ("2x2", mc.drs(evidence, 1, bound="local").certified.sum())
-    (together,) = done("certify", evidence_path, stores[1], stores[2], "--patch", "1")
+    (together,) = told("certify", evidence_path, stores[1], stores[2], "--patch", "1")
     rows, pairs = mc.Ballots.load(stores[1]), load_evidence(stores[2])
     assert together["n_certified"] == mc.majorcert([evidence, rows, pairs], 1).certified.sum()
 
 
 def test_pool_and_detection(stores: list[Path]) -> None:
-    (pool, detection) = done("certify", *stores[:2], "--patch", "1", "--method", "pool", "--method", "detection")
+    (pool, detection) = told("certify", *stores[:2], "--patch", "1", "--method", "pool", "--method", "detection")
     votes = [mc.Ballots.load(store) for store in stores[:2]]
     assert pool["n_certified"] == mc.majorcert([mc.Pool(votes)], 1).certified.sum()
     expected = mc.detect(votes, 1)
     assert expected.alert is not None
     assert (detection["promise"], detection["n_certified"]) == ("detection", expected.certified.sum())
     assert detection["n_alerts"] == expected.alert.sum()
-    (slack,) = done("certify", stores[0], "--patch", "1", "--method", "detection", "--slack", "1")
+    (slack,) = told("certify", stores[0], "--patch", "1", "--method", "detection", "--slack", "1")
     assert (slack["slack"], slack["n_certified"]) == (1, mc.detect(votes[:1], 1, slack=1).certified.sum())
     table = asked("certify", *stores[:2], "--patch", "1", "--method", "pool", "--method", "detection").stdout
     header, *lines = (line.split("\t") for line in table.splitlines())
@@ -100,19 +88,19 @@ def test_pool_and_detection(stores: list[Path]) -> None:
 def test_a_promise_of_the_label_that_each_method_makes(stores: list[Path], tmp_path: Path) -> None:
     """The old spelling, --method detection, is the promise of the majority."""
     promised = ("--patch", "1", "--promise", "detection")
-    (old,) = done("certify", *stores, "--patch", "1", "--method", "detection")
-    assert done("certify", *stores, *promised) == [old]
-    assert done("certify", *stores, *promised, "--method", "detection") == [old]
+    (old,) = told("certify", *stores, "--patch", "1", "--method", "detection")
+    assert told("certify", *stores, *promised) == [old]
+    assert told("certify", *stores, *promised, "--method", "detection") == [old]
     votes = [mc.Ballots.load(store) for store in stores[:2]]
     out = tmp_path / "pool.jsonl"
     how = ("--method", "pool", "--slack", "3", "-o", out)
-    (pool,) = done("certify", *stores[:2], *promised, *how)
+    (pool,) = told("certify", *stores[:2], *promised, *how)
     expected = mc.detect([mc.Pool(votes)], 1, slack=3)
     assert (pool["promise"], pool["slack"]) == ("detection", 3)
     assert (pool["n_certified"], pool["n_alerts"]) == (expected.certified.sum(), expected.alert.sum())
     assert 0 < pool["n_certified"] < N
-    assert done("verify", out, "--sample", "all", "--evidence", *stores[:2])["equal"]
-    each = done("certify", *stores, *promised, "--method", "drs-local")
+    assert told("verify", out, "--sample", "all", "--evidence", *stores[:2])["equal"]
+    each = told("certify", *stores, *promised, "--method", "drs-local")
     alone = [mc.detect([load_evidence(store)], 1).certified.sum() for store in stores]
     assert [line["n_certified"] for line in each] == alone
     refused = asked("certify", *stores[:2], *promised, "--method", "drs-margin")
@@ -125,8 +113,8 @@ def test_a_promise_of_the_label_that_each_method_makes(stores: list[Path], tmp_p
 def test_what_is_saved_is_verified_from_the_same_stores(method: str, stores: list[Path], tmp_path: Path) -> None:
     used = {"majorcert-exact": stores, "pool": stores[:2], "detection": stores}.get(method, stores[:1])
     out = tmp_path / "verdict.jsonl"
-    done("certify", *used, "--patch", "1", "--method", method, "-o", out)
-    said = done("verify", out, "--sample", "all", "--evidence", *used)
+    told("certify", *used, "--patch", "1", "--method", method, "-o", out)
+    said = told("verify", out, "--sample", "all", "--evidence", *used)
     assert said["equal"]
     assert {"what": "label", "n": N, "n_differences": 0} in said["checks"]
     lines = out.read_text().splitlines()
@@ -142,7 +130,7 @@ def test_explain_report_and_info_take_every_kind(stores: list[Path], tmp_path: P
     for some in ([stores[2]], stores):
         assert asked("explain", *some, "--image", "3", "--patch", "1").exit_code == 0
         assert asked("report", *some, "--patch", "1", "-o", tmp_path / "page.html").exit_code == 0
-    assert done("info", stores[2])["claims"]["kind"] == "mask-pairs"
+    assert told("info", stores[2])["claims"]["kind"] == "mask-pairs"
 
 
 def test_explain_and_report_tell_of_detection(stores: list[Path], tmp_path: Path) -> None:
@@ -150,12 +138,12 @@ def test_explain_and_report_tell_of_detection(stores: list[Path], tmp_path: Path
     evidence = [load_evidence(store) for store in stores]
     verdict = mc.detect(evidence, 1)
     for image in range(N):
-        told = asked("explain", *stores, "--image", image, *detection).stdout
-        assert ("no alert, and certified" in told) == verdict.certified[image]
-        assert ("alert against 1x1" in told) == verdict.alert[image]
+        said = asked("explain", *stores, "--image", image, *detection).stdout
+        assert ("no alert, and certified" in said) == verdict.certified[image]
+        assert ("alert against 1x1" in said) == verdict.alert[image]
     assert 0 < verdict.alert.sum() < N
-    told = asked("explain", *stores, "--image", N - 1, *detection, "--at", "0,0").stdout
-    assert "without what the patch could touch" in told
+    said = asked("explain", *stores, "--image", N - 1, *detection, "--at", "0,0").stdout
+    assert "without what the patch could touch" in said
     assert asked("report", *stores, *detection, "-o", tmp_path / "page.html").exit_code == 0
     page = (tmp_path / "page.html").read_text()
     assert "without an alert" in page
@@ -179,5 +167,5 @@ def test_images_without_a_vote_are_told(tmp_path: Path) -> None:
         assert "rows:1 #1: none of its views votes on 1 of 20 images (5.0%)" in said
         assert "rows:1 #2: none of its views votes on 3 of 20 images (15.0%)" in said
         assert said.count("a lower threshold would suit") == 1
-    assert done("info", both[1])["images_without_a_vote"] == 3
+    assert told("info", both[1])["images_without_a_vote"] == 3
     assert "votes on" not in asked("certify", tmp_path / "few.zarr", "--patch", "1", "--json").stdout

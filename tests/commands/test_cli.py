@@ -19,11 +19,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from calls import asked, done
 from PIL import Image
-from typer.testing import CliRunner
 
 import majorcert as mc
-from majorcert.commands.app import app
 from majorcert.errors import StoreError
 from majorcert.files.store import Store
 from majorcert.nets import recipes
@@ -35,19 +34,9 @@ KIND = ("--recipe", "digits", "--width", "8", "--batch-size", "16", "--device", 
 TRAIN = (*KIND, "--epochs", "15", "--checkpoint-every", "1")
 
 
-def majorcert(*arguments: Any) -> Any:
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
-
-
-def done(*arguments: Any) -> str:
-    result = majorcert(*arguments)
-    assert result.exit_code == 0, result.output
-    return result.stdout
-
-
 def refused(*arguments: Any) -> str:
     """What is said on stderr, which must be one sentence, without a traceback."""
-    result = majorcert(*arguments)
+    result = asked(*arguments)
     assert result.exit_code == 2, result.output
     assert result.stdout == ""
     assert len(result.stderr.strip().splitlines()) == 1
@@ -183,14 +172,14 @@ def test_a_folder_of_stores_is_not_taken_for_one(evidence: list[Path], tmp_path:
 
 
 def test_a_network_that_cannot_be_built_leaves_no_folder(data: Path, tmp_path: Path) -> None:
-    asked = ("--strategy", "rows:3", "--model", "mirror:crop", "--device", "cpu", "-o", tmp_path / "run")
-    assert "`majorcert average` makes them" in refused("train", data, *asked)
+    how = ("--strategy", "rows:3", "--model", "mirror:crop", "--device", "cpu", "-o", tmp_path / "run")
+    assert "`majorcert average` makes them" in refused("train", data, *how)
     assert not (tmp_path / "run").exists()
 
 
 def test_training_on_the_test_images_is_remarked(data: Path, tmp_path: Path) -> None:
     quick = ("--strategy", "rows:3", "--epochs", "1", "--device", "cpu", "-o", tmp_path / "run")
-    assert "these are the test images" in majorcert("train", data, "--split", "test", *quick).stderr
+    assert "these are the test images" in asked("train", data, "--split", "test", *quick).stderr
 
 
 def test_killed_and_resumed_it_ends_where_an_uninterrupted_run_ends(
@@ -256,7 +245,7 @@ def test_truth_is_found_given_or_done_without(evidence: list[Path], data: Path, 
     shutil.copytree(evidence[0], tmp_path / "e.zarr")
     (line,) = json.loads(done("certify", tmp_path / "e.zarr", "--patch", "1", "--json"))
     assert "clean" not in line
-    unknown = majorcert("certify", tmp_path / "e.zarr", "--patch", "1")
+    unknown = asked("certify", tmp_path / "e.zarr", "--patch", "1")
     assert "true labels are not known" in unknown.stderr
     np.save(tmp_path / "labels.npy", np.load(data)["test_labels"])
     (given,) = json.loads(
@@ -272,11 +261,11 @@ def test_truth_is_found_given_or_done_without(evidence: list[Path], data: Path, 
     np.save(tmp_path / "few.npy", np.zeros(5, dtype=int))
     assert "has 5 labels, the evidence is of images up to number 99" in refused(*certify, tmp_path / "few.npy")
     np.save(tmp_path / "many.npy", np.append(np.load(data)["test_labels"], [0] * 20))
-    longer = majorcert(*certify, tmp_path / "many.npy", "--json")
+    longer = asked(*certify, tmp_path / "many.npy", "--json")
     assert json.loads(longer.stdout) == [found]
     assert longer.stderr.count("many.npy has 120 labels, and the evidence is of 100 images up to number 99") == 1
-    assert "labels, and the evidence" not in majorcert(*certify, tmp_path / "labels.npy").stderr
-    assert "labels, and the evidence" not in majorcert(*certify, beside).stderr
+    assert "labels, and the evidence" not in asked(*certify, tmp_path / "labels.npy").stderr
+    assert "labels, and the evidence" not in asked(*certify, beside).stderr
     np.save(tmp_path / "far.npy", np.full(100, 77))
     assert "got 77 to 77" in refused(*certify, tmp_path / "far.npy")
 
@@ -294,7 +283,7 @@ def test_certify_with_fragile_ballots(evidence: list[Path], tmp_path: Path) -> N
     assert "fragile" not in plain[0]
     assert plain[0]["n_certified"] > lines[0]["n_certified"], "a large tolerance should cost something"
     out = tmp_path / "verdict.jsonl"
-    said = majorcert("certify", *evidence, "--patch", "1", "--fragile", "0.05", "-o", out)
+    said = asked("certify", *evidence, "--patch", "1", "--fragile", "0.05", "-o", out)
     assert said.exit_code == 0
     n_fragile = ballots[0].tolerating(0.05).fragile.sum()
     assert f"rows:2: {n_fragile:,} of {ballots[0].distance.size:,} ballots are fragile (" in said.stderr
@@ -340,7 +329,7 @@ def test_predict_says_what_the_certificate_is_about(runs: Path, data: Path, tmp_
     assert [row["label"] for row in found] == [ensemble.class_names[label] for label in ensemble.predict(images)]
     assert [row["certified"]["1x1"] for row in found] == verdict.certified.tolist()
     assert [row["largest"] for row in found] == ensemble.largest_patch(images).tolist()
-    table = majorcert("predict", paths[0], "--ensemble", runs, "--patch", "1")
+    table = asked("predict", paths[0], "--ensemble", runs, "--patch", "1")
     header = table.stdout.splitlines()[0].split("\t")
     assert header == ["image", "label", "certified 1x1 of 8x8", "largest certified of 8x8"]
 
@@ -361,7 +350,7 @@ def test_predict_tells_a_certificate_in_photo_pixels(runs: Path, data: Path, tmp
     assert small["photo_pixels"]["{0}x{0}".format(small["largest"])] == "{0}x{0}".format(small["largest"])
     for row in (photo, small):
         assert "decoded image after it was resized to 8x8" in row["about"]
-    told = majorcert("predict", *files, "--ensemble", runs, "--patch", "1")
+    told = asked("predict", *files, "--ensemble", runs, "--patch", "1")
     assert "decoded image after it was resized to 8x8" in told.stderr
     assert "yes, 1x1 on the photo" in told.stdout
     assert "1x1 on the photo" not in told.stdout.splitlines()[1]
@@ -373,7 +362,7 @@ def test_names_from_files_cannot_forge_what_is_printed(runs: Path, picture: Path
     for card in (tmp_path / "forged").glob("*/defender.json"):
         card.write_text(json.dumps({**json.loads(card.read_text()), "class_names": names}))
     forged = tmp_path / "forged"
-    predicted = majorcert("predict", picture, "--ensemble", forged, "--patch", "1")
+    predicted = asked("predict", picture, "--ensemble", forged, "--patch", "1")
     assert len(predicted.stdout.splitlines()) == 2
     assert {line.count("\t") for line in predicted.stdout.splitlines()} == {3}
     for said in (predicted.stdout, done("info", forged / "rows-2")):
@@ -405,16 +394,16 @@ def bomb(path: Path, side: int = 50_000) -> Path:
 
 def test_predict_refuses_what_is_no_image_and_names_it(runs: Path, picture: Path, tmp_path: Path) -> None:
     (tmp_path / "text.png").write_text("not an image")
-    asked = ("--ensemble", runs, "--patch", "1")
-    assert "text.png" in refused("predict", picture, tmp_path / "text.png", *asked)
-    assert "missing.jpg" in refused("predict", tmp_path / "missing.jpg", *asked)
+    how = ("--ensemble", runs, "--patch", "1")
+    assert "text.png" in refused("predict", picture, tmp_path / "text.png", *how)
+    assert "missing.jpg" in refused("predict", tmp_path / "missing.jpg", *how)
     for side in (8_001, 10_000, 13_000, 50_000):
-        said = refused("predict", bomb(tmp_path / "bomb.png", side), *asked)
+        said = refused("predict", bomb(tmp_path / "bomb.png", side), *how)
         assert f"bomb.png claims {side}x{side} pixels, over the limit of 64000000" in said
-    left = majorcert("predict", tmp_path / "text.png", picture, "--skip-bad", "--json", *asked)
+    left = asked("predict", tmp_path / "text.png", picture, "--skip-bad", "--json", *how)
     assert len(json.loads(left.stdout)) == 1
     assert "skipped" in left.stderr
-    assert "no image left" in majorcert("predict", tmp_path / "text.png", "--skip-bad", *asked).stderr
+    assert "no image left" in asked("predict", tmp_path / "text.png", "--skip-bad", *how).stderr
 
 
 def test_mistakes_cost_one_sentence(
@@ -460,7 +449,7 @@ def test_bad_folders_are_refused(tmp_path: Path) -> None:
     assert "at least two classes" in refused("train", tmp_path / "one", *training)
     assert "holds no readable image" in refused("train", tmp_path / "none", *training)
     assert "bad/b/2.png" in refused("train", tmp_path / "bad", *training)
-    result = majorcert("train", tmp_path / "bad", *training, "--skip-bad")
+    result = asked("train", tmp_path / "bad", *training, "--skip-bad")
     assert result.exit_code == 0, result.output
     assert re.search(r"skipped: .*bad/b/2.png[\s\S]*skipped: .*bad/b/3.png claims 50000x50000 pixels", result.stderr)
 
@@ -540,7 +529,7 @@ def test_options_reach_the_evidence(runs: Path, data: Path, tmp_path: Path) -> N
 
 def test_a_limit_draws_by_lot_over_all_classes_and_says_so(runs: Path, data: Path, tmp_path: Path) -> None:
     voting = ("vote", runs / "rows-2", data, "--limit", "9", "--device", "cpu", "--out")
-    said = majorcert(*voting, tmp_path / "a")
+    said = asked(*voting, tmp_path / "a")
     assert said.exit_code == 0, said.output
     assert "9 of 100 images, by lot (--seed 0)" in said.stderr
     drawn, truth = mc.Ballots.load(tmp_path / "a" / "rows-2.zarr"), np.load(data)["test_labels"]
@@ -555,7 +544,7 @@ def test_a_limit_draws_by_lot_over_all_classes_and_says_so(runs: Path, data: Pat
     out = tmp_path / "v.jsonl"
     done("certify", tmp_path / "a" / "rows-2.zarr", "--patch", "1", "-o", out)
     checking = ("verify", out, "--evidence", tmp_path / "a" / "rows-2.zarr", "--images", data, "--device", "cpu")
-    assert "about 9 of the 100 images of the split" in majorcert(*checking, "--weights", runs / "rows-2").stderr
+    assert "about 9 of the 100 images of the split" in asked(*checking, "--weights", runs / "rows-2").stderr
     done(*checking, "--weights", runs / "rows-2")
     done(*voting, tmp_path / "b", "--seed", "1")
     assert mc.Ballots.load(tmp_path / "b" / "rows-2.zarr").images.tolist() != drawn.images.tolist()
@@ -563,14 +552,14 @@ def test_a_limit_draws_by_lot_over_all_classes_and_says_so(runs: Path, data: Pat
 
 def test_a_defender_that_hardly_votes_is_told(runs: Path, data: Path, tmp_path: Path) -> None:
     done("average", runs / "rows-2", "--mirror", "--threshold", "0.9999999", "-o", tmp_path / "strict")
-    said = majorcert("vote", tmp_path / "strict", data, "--device", "cpu")
+    said = asked("vote", tmp_path / "strict", data, "--device", "cpu")
     assert said.exit_code == 0, said.output
     ballots = mc.Ballots.load(tmp_path / "strict" / "pictures.npz-test.zarr")
     n = int(ballots.abstained().sum())
     assert n > 10
     assert f"rows:2: none of its views votes on {n} of 100 images ({n}.0%)" in said.stderr
     assert "a lower threshold would suit" in said.stderr
-    assert "none of its views" not in majorcert("vote", runs / "rows-2", data, "--device", "cpu").stderr
+    assert "none of its views" not in asked("vote", runs / "rows-2", data, "--device", "cpu").stderr
 
 
 def test_info_tells_what_things_are(runs: Path, evidence: list[Path], tmp_path: Path) -> None:
@@ -595,7 +584,7 @@ def test_info_finds_damaged_weights(runs: Path, tmp_path: Path) -> None:
     shutil.copytree(runs / "rows-2", tmp_path / "run")
     with (tmp_path / "run" / "weights.safetensors").open("ab") as file:
         file.write(b"x")
-    result = majorcert("info", tmp_path / "run")
+    result = asked("info", tmp_path / "run")
     assert result.exit_code == 1
     assert "weights: DAMAGED" in result.stdout
     assert "are not the ones" in result.stderr

@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from typer.testing import CliRunner
+from calls import asked, done
 
 import majorcert as mc
-from majorcert.commands.app import app
 from majorcert.files.evidence import save_evidence
 from majorcert.nets.blueprint import Blueprint
 
@@ -33,12 +32,6 @@ def shades(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def run(*words: object) -> str:
-    found = CliRunner().invoke(app, [str(word) for word in words])
-    assert found.exit_code == 0, found.output
-    return found.output
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("recipe", "rule"),
@@ -50,18 +43,18 @@ def run(*words: object) -> str:
 )
 def test_a_map_goes_through_every_verb(recipe: str, rule: str, shades: Path, tmp_path: Path) -> None:
     folder, how = tmp_path / recipe, ("--epochs", 24, "--batch-size", 16, "--width", 4, "--device", "cpu")
-    run("train", shades, "--recipe", recipe, "--strategy", "fields:9x1", "--out", folder, *how)
+    done("train", shades, "--recipe", recipe, "--strategy", "fields:9x1", "--out", folder, *how)
     blueprint = Blueprint.read(folder)
     assert (blueprint.rule, blueprint.view, str(blueprint.strategy)) == (rule, "whole", "fields:9x1")
-    run("vote", folder, shades)
+    done("vote", folder, shades)
     store, verdict = folder / "shades.npz-test.zarr", tmp_path / "verdict.jsonl"
-    (line,) = json.loads(run("certify", store, "--patch", 1, "--out", verdict, "--json"))
+    (line,) = json.loads(done("certify", store, "--patch", 1, "--out", verdict, "--json"))
     assert line["clean"] > (0 if recipe == "cbn" else 0.5)
-    checked = run("verify", verdict, "--evidence", store, "--images", shades, "--weights", folder, "--sample", "all")
+    checked = done("verify", verdict, "--evidence", store, "--images", shades, "--weights", folder, "--sample", "all")
     assert "fields:9x1" in checked
-    assert "patch" in run("explain", store, "--image", 3, "--patch", 1)
+    assert "patch" in done("explain", store, "--image", 3, "--patch", 1)
     effort = ("--limit", 4, "--restarts", 2, "--steps", 3, "--placements", 2, "--probed", 4, "--cheap", 4)
-    run("attack", folder, shades, "--patch", 1, "--out", tmp_path / "attack", *effort)
+    done("attack", folder, shades, "--patch", 1, "--out", tmp_path / "attack", *effort)
     summary = json.loads((tmp_path / "attack" / "attack.json").read_text())["defended"]
     assert summary["broken"] == []
 
@@ -79,20 +72,18 @@ def _in_steps_of_half(store: Path, other: Path) -> Path:
 def test_other_weights_are_told_apart(shades: Path, tmp_path: Path) -> None:
     """Scores on record that another rule adds up: in other steps, or masked."""
     how = ("--strategy", "fields:9x1", "--epochs", 1, "--batch-size", 32, "--width", 4, "--device", "cpu")
-    run("train", shades, "--recipe", "cbn", "--out", tmp_path / "run", *how)
-    run("vote", tmp_path / "run", shades)
+    done("train", shades, "--recipe", "cbn", "--out", tmp_path / "run", *how)
+    done("vote", tmp_path / "run", shades)
     store, verdict = tmp_path / "run" / "shades.npz-test.zarr", tmp_path / "verdict.jsonl"
-    run("certify", store, "--patch", 1, "--out", verdict)
+    done("certify", store, "--patch", 1, "--out", verdict)
     coarse, weights = _in_steps_of_half(store, tmp_path / "coarse.zarr"), ["--weights", tmp_path / "run"]
-    run("certify", coarse, "--patch", 1, "--out", tmp_path / "coarse.jsonl")
-    words = ["verify", tmp_path / "coarse.jsonl", "--evidence", coarse, "--images", shades, *weights]
-    found = CliRunner().invoke(app, [str(word) for word in words])
+    done("certify", coarse, "--patch", 1, "--out", tmp_path / "coarse.jsonl")
+    found = asked("verify", tmp_path / "coarse.jsonl", "--evidence", coarse, "--images", shades, *weights)
     assert found.exit_code == 1
     assert "scores_one of evidence 1, as of its network: expected 127, found 2" in found.output
     raw = json.loads((tmp_path / "run" / "defender.json").read_text())
     (tmp_path / "run" / "defender.json").write_text(json.dumps({**raw, "rule": "masked:1x1"}))
-    words = ["verify", verdict, "--evidence", store, "--images", shades, *weights]
-    found = CliRunner().invoke(app, [str(word) for word in words])
+    found = asked("verify", verdict, "--evidence", store, "--images", shades, *weights)
     assert found.exit_code == 1
     assert "rule of evidence 1" in found.output
     assert mc.load_evidence(store).provenance["rule"] == "clipped"

@@ -7,21 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from calls import done
 from PIL import Image
-from typer.testing import CliRunner
 
 import majorcert as mc
-from majorcert.commands.app import app
 from majorcert.files.evidence import load_evidence
 
 torch.set_num_threads(1)
 KIND = ("--width", "8", "--batch-size", "16", "--device", "cpu", "--epochs", "6")
-
-
-def done(*arguments: Any) -> str:
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
-    assert result.exit_code == 0, result.output
-    return result.stdout
 
 
 @pytest.fixture(scope="module")

@@ -10,11 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from calls import asked, done
 from stores import voted
-from typer.testing import CliRunner
 
 import majorcert as mc
-from majorcert.commands.app import app
 from majorcert.defences.patchguard import patchguard
 from majorcert.defences.scores import Scores
 from majorcert.files.truth import write_truth
@@ -24,16 +23,6 @@ from reports import coherent_ballots, painted
 SPECS = ["rows:2", "columns:3", "blocks:4"]
 NAMES = [f"class {label}" for label in range(10)]
 N_IMAGES = 40
-
-
-def asked(*arguments: Any) -> Any:
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
-
-
-def done(*arguments: Any) -> str:
-    result = asked(*arguments)
-    assert result.exit_code == 0, result.output
-    return result.stdout
 
 
 def refused(*arguments: Any) -> str:

@@ -1,25 +1,19 @@
 """The benchmark of the networks runs, here at a size that says nothing about speed."""
 
-import importlib.util
 import json
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 import torch
+from calls import script
 
 torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="module")
 def bench() -> ModuleType:
-    path = Path(__file__).parents[2] / "benchmarks" / "bench_nets.py"
-    spec = importlib.util.spec_from_file_location("bench_nets", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return script("benchmarks/bench_nets.py")
 
 
 def test_what_a_gpu_runs_also_runs_on_a_cpu(bench: ModuleType, tmp_path: Path) -> None:

@@ -1,8 +1,6 @@
 """The comparison of set-ups runs, here with a tiny network, and finds the differences that are there."""
 
-import importlib.util
 import json
-import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -10,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from calls import script
 
 import majorcert as mc
 from majorcert.nets.defender import Defender
@@ -22,14 +21,7 @@ torch.set_num_threads(1)
 
 @pytest.fixture(scope="module")
 def bench() -> ModuleType:
-    path = Path(__file__).parents[2] / "benchmarks" / "bench_numerics.py"
-    spec = importlib.util.spec_from_file_location("bench_numerics", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["bench_numerics"] = module  # where its dataclasses look for their annotations
-    spec.loader.exec_module(module)
-    return module
+    return script("benchmarks/bench_numerics.py")
 
 
 @pytest.fixture(scope="module")

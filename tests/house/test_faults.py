@@ -1,26 +1,18 @@
 """The fault-injection run at a small size: `make faults` does all of it."""
 
-import importlib.util
 import random
 import signal
-import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
+from calls import script
 
 
 @pytest.fixture(scope="module")
 def faults() -> ModuleType:
-    path = Path(__file__).parents[2] / "benchmarks" / "faults.py"
-    spec = importlib.util.spec_from_file_location("faults", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["faults"] = module
-    spec.loader.exec_module(module)
-    return module
+    return script("benchmarks/faults.py")
 
 
 @pytest.fixture(scope="module")

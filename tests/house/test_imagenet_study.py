@@ -1,6 +1,5 @@
 """The ImageNet study from a made-up folder to its table, by a small stand-in network; nothing is downloaded."""
 
-import importlib.util
 import json
 import shutil
 import sys
@@ -10,22 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from calls import script
 from PIL import Image
 
 import majorcert as mc
 from majorcert.nets import imagenet
 from majorcert.nets.models import ModelConfig, build
 
-STUDY = Path(__file__).parents[2] / "studies" / "imagenet" / "study.py"
-
 
 def study() -> Any:
-    spec = importlib.util.spec_from_file_location("imagenet_study", STUDY)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return script("studies/imagenet/study.py")
 
 
 @pytest.mark.slow

@@ -1,28 +1,21 @@
 """The study of mixes: what it says of masked pools, and its lines."""
 
-import importlib.util
 import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from calls import script
 
 import majorcert as mc
 
-STUDY = Path(__file__).parents[2] / "studies" / "mixes.py"
 PATCH = mc.Patch(2)
 
 
 @pytest.fixture(scope="module")
 def study() -> Any:
-    spec = importlib.util.spec_from_file_location("mixes_study", STUDY)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["mixes_study"] = module
-    spec.loader.exec_module(module)
-    return module
+    return script("studies/mixes.py")
 
 
 def ballots(strategy: str, seed: int, n_images: int = 60) -> mc.Ballots:

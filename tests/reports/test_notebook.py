@@ -1,6 +1,5 @@
 """What a notebook shows: tables with the names of classes, a map on the image, a bar; and the example runs."""
 
-import importlib.util
 import json
 import sys
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from calls import script
 
 import majorcert as mc
 
@@ -130,11 +130,7 @@ def test_a_bar_understands_every_way_to_tell_progress(
 def test_the_example_shows_what_it_shows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every cell runs, and what it prints and names is what the file holds."""
     monkeypatch.chdir(ROOT)
-    spec = importlib.util.spec_from_file_location("execute", ROOT / "examples" / "execute.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = script("examples/execute.py")
     held = json.loads((ROOT / "examples" / "tour.ipynb").read_text(encoding="utf-8"))
     again = module.execute(held, without=("matplotlib",))
     n_outputs = 0
