@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+from calls import script
 
 PROOFS = Path(__file__).parents[2] / "proofs"
 SOURCE = PROOFS.parent / "src" / "majorcert"
@@ -53,6 +54,15 @@ def test_the_python_that_the_page_names_is_there() -> None:
     for name in {name for line in lines for name in quoted(line.partition(" In Coq")[0])}:
         if "=" not in name and name != "slack":
             assert re.search(rf"def {name.rpartition('.')[2]}\(", source), name
+
+
+def test_the_comparison_asks_about_every_recipe_of_a_kind_that_the_checker_knows() -> None:
+    found = list(script("proofs/compare.py").study_questions(PROOFS.parent / "results" / "cifar10", 1))
+    asked = {question.name.partition(" ")[0] for question, lines in found if isinstance(lines, list)}
+    left_out = {question.name.partition(" ")[0]: lines for question, lines in found if isinstance(lines, str)}
+    assert {"best", "kinds", "masking", "paper", "smoothed-vit"} <= asked
+    assert all(re.search("the checker (?:knows|does not know)", why) for why in left_out.values())
+    assert {"bagcert", "ibp"} <= left_out.keys()
 
 
 def quoted(line: str) -> list[str]:
