@@ -80,8 +80,7 @@ class AttackRun:
 
     @property
     def truth(self) -> Ints:
-        if self.images.labels is None:
-            raise DataError(f"{self.images.name} has no labels; an attack needs them, to know what is correct")
+        assert self.images.labels is not None, "without labels no attack begins"
         labels: Ints = self.images.labels.numpy()
         return labels
 

@@ -216,8 +216,3 @@ def kind_of(evidence: Evidence) -> Kind:
         if type(evidence) is kind.evidence:
             return kind
     raise EvidenceError(f"{type(evidence).__name__} is no kind of evidence that is written to a store")
-
-
-def kind_named(name: object) -> Kind | None:
-    """The row of that name, as a store gives it."""
-    return next((kind for kind in KINDS if kind.name == name), None)

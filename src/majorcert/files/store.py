@@ -19,7 +19,7 @@ import numpy.typing as npt
 from majorcert.errors import StoreError
 from majorcert.files.atomic import found_again, replacing
 from majorcert.files.chunks import MAX_CHUNK_BYTES, MAX_CHUNKS, check_chunks, check_codecs, check_folder, made_at
-from majorcert.files.kinds import BALLOTS, KINDS, Array, Arrays, Kind, kind_named
+from majorcert.files.kinds import BALLOTS, KINDS, Array, Arrays, Kind
 from majorcert.files.packing import PLAIN, Packing
 from majorcert.files.seal import FORMAT, SEAL, VERSION, fingerprint, plain, seal_of, sealed, unsealed
 from majorcert.files.untrusted import check_room, cleaned, reason
@@ -230,10 +230,11 @@ def unwritten(array: Array) -> npt.NDArray[np.bool_]:
 
 def _kind_of(path: str | PathLike[str], attributes: Mapping[str, Any]) -> Kind:
     name = attributes.get("kind", BALLOTS.name)
-    if (kind := kind_named(name)) is None:
-        known = ", ".join(kind.name for kind in KINDS)
-        raise StoreError(f"{path}: evidence of the kind {cleaned(name)!r}, and this majorcert reads {known}")
-    return kind
+    for kind in KINDS:
+        if kind.name == name:
+            return kind
+    known = ", ".join(kind.name for kind in KINDS)
+    raise StoreError(f"{path}: evidence of the kind {cleaned(name)!r}, and this majorcert reads {known}")
 
 
 def _check_come_back(path: str | PathLike[str], attributes: Mapping[str, Any]) -> None:

@@ -62,7 +62,8 @@ def study_text(study: CaseStudy, results: Results) -> str:
 def _recipe(recipe: Recipe, results: Results, patches: Sequence[str]) -> Iterable[str]:
     """What a recipe is, what it recovers, and what it detects."""
     images = part_of_split(results, recipe.name) or f"{results['n']} images"
-    cost = [f"{recipe.epochs:g} epochs" if recipe.epochs else "", _minutes(recipe.gpu_minutes)]
+    minutes = "" if recipe.gpu_minutes is None else f"{recipe.gpu_minutes:g} GPU minutes"
+    cost = [f"{recipe.epochs:g} epochs" if recipe.epochs else "", minutes]
     facts = [*cost, *(cleaned(text, LONGEST) for text in (recipe.command, recipe.note))]
     yield "\n".join([f"recipe {recipe.name}, on {images}", *(f"  {fact}" for fact in facts if fact)])
     yield _indented([_heads(patches, "recovery"), *_recovered(results, recipe.name, patches)])
@@ -160,7 +161,3 @@ def _widths(lines: Sequence[Sequence[str]]) -> list[int]:
     """Of the columns; a line of one cell is a remark and does not count."""
     table = [line for line in lines if len(line) > 1]
     return [max(len(line[i]) for line in table if i < len(line)) for i in range(max(map(len, table)))]
-
-
-def _minutes(minutes: float | None) -> str:
-    return "" if minutes is None else f"{minutes:g} GPU minutes"

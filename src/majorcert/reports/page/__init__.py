@@ -18,7 +18,7 @@ from majorcert.reports.abstention import abstentions
 from majorcert.reports.abstention import sentence as abstention
 from majorcert.reports.contents import Contents
 from majorcert.reports.page.charts import curve_chart, heat_map, largest_chart
-from majorcert.reports.page.overview import Confused, Findings, Overview, overview
+from majorcert.reports.page.overview import Findings, Overview, overview
 from majorcert.reports.page.palette import PALETTE
 from majorcert.reports.page.sprite import Sprites, spaced, sprites
 from majorcert.reports.payload import Block, script_json
@@ -80,7 +80,8 @@ def page(
     shown = spaced(len(contents), limit)
     pictures = None if contents.pictures is None else sprites(contents.pictures[shown])
     facts = _facts(contents, numbers)
-    blocks = [_facts_block(facts, shown), *_evidence_blocks(contents, shown)]
+    rows = np.stack([row[shown] for row in facts.values()]).astype(np.int32)  # one for each fact
+    blocks = [Block.of("facts", rows), *_evidence_blocks(contents, shown)]
     blocks += pictures.blocks if pictures else ()
     template = _environment().get_template("report.html")
     return template.render(
@@ -94,7 +95,7 @@ def page(
         curves=curve_chart(numbers.curves) if numbers.curves else None,
         largest=None if numbers.largest is None else largest_chart(numbers.largest),
         confusion=partial(_confusion, contents),
-        mistaken=_mistaken,
+        mistaken=lambda found: [pair for pair in found.confused if pair.truth != pair.predicted],
         heat_map=heat_map,
         ballots_ratio=_ballots_ratio(contents),
         rooms=list(map(room_of, contents.defenders)),
@@ -126,11 +127,6 @@ def _facts(contents: Contents, numbers: Overview) -> dict[str, Ints]:
         facts[f"by {found.patch}"] = np.array([BY.index(by) for by in found.verdict.by.tolist()])
         facts[f"unsafe {found.patch}"] = found.n_unsafe
     return facts
-
-
-def _facts_block(facts: dict[str, Ints], shown: Ints) -> Block:
-    """One row for each fact, one column for each shown image."""
-    return Block.of("facts", np.stack([row[shown] for row in facts.values()]).astype(np.int32))
 
 
 def _evidence_blocks(contents: Contents, shown: Ints) -> Iterator[Block]:
@@ -205,10 +201,6 @@ def _confusion(contents: Contents, found: Findings) -> tuple[list[int], dict[tup
     if len(labels) > MOST_CONFUSION_CLASSES:
         return None
     return labels, {(pair.truth, pair.predicted): pair for pair in found.confused}
-
-
-def _mistaken(found: Findings) -> list[Confused]:
-    return [pair for pair in found.confused if pair.truth != pair.predicted]
 
 
 def _abstained(contents: Contents) -> list[str]:

@@ -85,10 +85,6 @@ class CaseStudy:
         opened = Store.open(self.folder / store)
         return load_scores(self.folder / store) if opened.kind.leading != "scores" and "scores" in opened else None
 
-    def n_bytes(self, store: str) -> int:
-        """How much a store takes on disk, which says about how long its evidence takes to judge."""
-        return sum(path.stat().st_size for path in (self.folder / store).rglob("*") if path.is_file())
-
     def truth_of(self, verdict: Verdict) -> Ints:
         """(images,) the true labels of what was judged."""
         if len(verdict) and int(verdict.images.max()) >= len(self.truth):
@@ -98,6 +94,11 @@ class CaseStudy:
     def n_split(self, defenders: Sequence[Evidence]) -> int:
         """How many images the whole split has, of which those of the evidence may be a part."""
         return max(split_size(defender.provenance, len(self.truth)) for defender in defenders)
+
+
+def n_bytes(store: Path) -> int:
+    """How much a store takes on disk, which says about how long its evidence takes to judge."""
+    return sum(path.stat().st_size for path in store.rglob("*") if path.is_file())
 
 
 def recipes_of(folder: Path, described: Any) -> tuple[Recipe, ...]:

@@ -22,7 +22,7 @@ from majorcert.files.store import Store
 from majorcert.files.truth import read_truth, truth_beside
 from majorcert.files.untrusted import read_json, read_npz, reason
 from majorcert.reports.rooms import room_of
-from majorcert.reports.study import Recipe, recipes_of
+from majorcert.reports.study import Recipe, n_bytes, recipes_of
 
 BAND_STEPS, BLOCK_STEPS = 255, 15
 """How finely scores are kept: a byte each, or half a byte where there are very many of them."""
@@ -55,7 +55,8 @@ def pack(
     folder = Path(folder)
     described = _described(folder)
     _check_apart(stores, folder, recipe.name)
-    images = [_images_of(folder / other["defenders"][0]) for name, other in described.items() if name != recipe.name]
+    others = [folder / other["defenders"][0] for name, other in described.items() if name != recipe.name]
+    images = [Store.open(store).attributes.get("images_sha256") for store in others]
     packed: list[Packed] = []
     titles: list[str] = []
     check_place(folder / "recipes.json")
@@ -120,10 +121,10 @@ def _packed(evidence: Evidence, source: Path, folder: Path, store: str) -> Packe
     scores = scores_of(source, cast(Ballots, evidence)) if room_of(evidence).votes else None
     publish(evidence, folder / store, scores)
     said = "none" if scores is None else f"{scores.one} steps"
-    if (n_bytes := _size(folder / store / "scores")) > LARGEST_SCORES and scores is not None:
+    if (taken := n_bytes(folder / store / "scores")) > LARGEST_SCORES and scores is not None:
         publish(evidence, folder / store)
-        said = f"left out, they take {n_bytes / 1e6:.1f} MB"
-    return Packed(str(source), store, _size(folder / store), said)
+        said = f"left out, they take {taken / 1e6:.1f} MB"
+    return Packed(str(source), store, n_bytes(folder / store), said)
 
 
 def _check_apart(stores: Sequence[str | Path], folder: Path, recipe: str) -> None:
@@ -163,10 +164,6 @@ def _described(folder: Path) -> dict[str, dict[str, Any]]:
     return described
 
 
-def _images_of(store: Path) -> Any:
-    return Store.open(store).attributes.get("images_sha256")
-
-
 def _keep_truth(folder: Path, evidence: Evidence, path: str | Path) -> None:
     """Write truth.npy the first time; later, refuse labels that differ."""
     kept = folder / "truth.npy"
@@ -185,7 +182,3 @@ def _keep_truth(folder: Path, evidence: Evidence, path: str | Path) -> None:
 
 def _refuse(doubt: str) -> NoReturn:
     raise EvidenceError(f"{doubt}: a case study is about every image of a split")
-
-
-def _size(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())

@@ -25,7 +25,7 @@ from majorcert.files.untrusted import cleaned, read_json
 from majorcert.reports.rooms import room_of
 from majorcert.reports.rows import WORDS, alone, by_papers_reach, by_theorem1, detected, safe_map
 from majorcert.reports.score import score
-from majorcert.reports.study import CaseStudy, Recipe
+from majorcert.reports.study import CaseStudy, Recipe, n_bytes
 
 SIDES = (2, 5)
 """The patches of the paper's table."""
@@ -54,7 +54,7 @@ def compute(study: CaseStudy, *, workers: int = 1) -> Results:
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         with ProcessPoolExecutor(min(workers, len(jobs)), mp_context=get_context("spawn")) as pool:
             # The longest first, so that no process is left with a long one while the others are done.
-            order = sorted(range(len(jobs)), key=lambda i: -sum(map(study.n_bytes, jobs[i][3])))
+            order = sorted(range(len(jobs)), key=lambda i: -sum(n_bytes(study.folder / store) for store in jobs[i][3]))
             done = dict(zip(order, pool.map(_run, [jobs[i] for i in order]), strict=True))
             parts = [done[i] for i in range(len(jobs))]
     listed = ("rows", "means", "reference", "by_side", "largest", "unsafe", "masked")
