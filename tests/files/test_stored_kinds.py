@@ -87,9 +87,9 @@ def same(one: mc.Evidence, other: mc.Evidence) -> None:
 @pytest.mark.parametrize("name", MAKERS)
 def test_a_store_gives_back_evidence_of_its_kind(name: str, tmp_path: Path) -> None:
     evidence = MAKERS[name]()
-    save_evidence(evidence, tmp_path / "e")
+    evidence.save(tmp_path / "e")
     same(load_evidence(tmp_path / "e"), evidence)
-    same(load_evidence(tmp_path / "e", slice(3, 7)), evidence[3:7])
+    same(type(evidence).load(tmp_path / "e", slice(3, 7)), evidence[3:7])
     same(load_evidence(tmp_path / "e", slice(0)), evidence[:0])
     shuffled = evidence[np.array([4, 2, 9])]
     save_evidence(shuffled, tmp_path / "e")
