@@ -349,9 +349,9 @@ def test_predict_tells_a_certificate_in_photo_pixels(runs: Path, data: Path, tmp
     assert small["largest"] > 0
     assert small["photo_pixels"]["{0}x{0}".format(small["largest"])] == "{0}x{0}".format(small["largest"])
     for row in (photo, small):
-        assert "decoded image after it was resized to 8x8" in row["about"]
+        assert "decoded photo after it was resized to 8x8" in row["about"]
     told = asked("predict", *files, "--ensemble", runs, "--patch", "1")
-    assert "decoded image after it was resized to 8x8" in told.stderr
+    assert "decoded photo after it was resized to 8x8" in told.stderr
     assert "yes, 1x1 on the photo" in told.stdout
     assert "1x1 on the photo" not in told.stdout.splitlines()[1]
 
@@ -423,6 +423,9 @@ def test_mistakes_cost_one_sentence(
     assert "there is no split 'tests'" in refused("vote", runs, data, "--split", "tests")
     assert "digits has the classes 0, 1, 2 and 7 more" in refused("vote", runs, "digits")
     assert "'48x64'" in refused("train", data, "--strategy", "rows:2", "--size", "big", *out)
+    assert "checkpoint_every is a whole number of 1 or more, got 0" in refused(
+        "train", data, "--split", "trainval", *KIND, "--strategy", "rows:2", "--checkpoint-every", "0", *out
+    )
     assert not (tmp_path / "new").exists()
 
 

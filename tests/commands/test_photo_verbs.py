@@ -64,6 +64,7 @@ def stores(trained: tuple[Path, Result], photos: Path) -> list[Path]:
     widest = max(patch_from_photo("2%", size, (10, 12), Resizing("pad")).height for size in SIZES)
     assert f"2% of each photo: at most {widest}x" in said
     assert f"Against {widest}x" in said  # as `advise --patch 2%` would have it
+    assert "choose by the split 'val', not by test images" in said
     return sorted(runs.glob("*/photos-test.zarr"))
 
 
@@ -93,6 +94,34 @@ def test_training_gives_advice_only_where_enough_images_can_be_looked_at(
     monkeypatch.setattr("majorcert.nets.validation.N_VIEWS", 3 * 12)  # of three images
     assert tried(runs, validation, "cpu") is None
     assert tried(runs, None, "cpu") is None
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("train", "photos", "-o", "photos/runs"),
+        ("vote", "runs", "photos", "-o", "photos"),
+        ("attack", "runs", "photos", "--patch", "1", "-o", "photos/train"),
+    ],
+)
+def test_nothing_is_written_among_the_photos(
+    words: tuple[str, ...], trained: tuple[Path, Result], photos: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(photos.parent)
+    before = sorted(photos.rglob("*"))
+    refused = run(*words)
+    assert refused.exit_code == 2
+    assert "is in the folder of the images, photos" in refused.stderr
+    assert sorted(photos.rglob("*")) == before
+
+
+def test_a_folder_of_runs_is_not_taken_for_evidence(stores: list[Path], trained: tuple[Path, Result]) -> None:
+    assert f"give the stores in it, {trained[0]}/*/*.zarr" in run("certify", trained[0], "--patch", "2").stderr
+
+
+def test_predicting_says_whose_classes_they_are(photos: Path) -> None:
+    said = done("predict", photos / "val" / "cat" / "0.webp", "--device", "cpu").stderr
+    assert "the ten classes of CIFAR-10" in said
 
 
 def test_a_share_of_the_photos_is_the_largest_that_any_needs(stores: list[Path], tmp_path: Path) -> None:

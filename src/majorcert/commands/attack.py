@@ -70,10 +70,12 @@ def attack(
     from majorcert.attacks.effort import Effort
     from majorcert.nets.data import load
     from majorcert.nets.ensemble import Ensemble
+    from majorcert.nets.folders import check_apart
     from majorcert.nets.resizing import resizing_of
     from majorcert.nets.undefended import load_undefended
     from majorcert.nets.verbs import tell_reading
 
+    check_apart(out, data)
     where: dict[str, Any] = {"device": device, "precision": "float32", "allow": allow or ()}
     defended = Ensemble.load(ensemble, pooled=pool or None, **where)
     how: dict[str, Any] = {

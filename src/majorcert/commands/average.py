@@ -41,10 +41,5 @@ def average(
     for blueprint in blueprints:
         remark(f"{blueprint.strategy}: {what}{also}, in {out}")
     if json:
-        say_json(
-            {
-                "out": str(out),
-                "strategies": [str(blueprint.strategy) for blueprint in blueprints],
-                "networks": len(runs),
-            }
-        )
+        strategies = [str(blueprint.strategy) for blueprint in blueprints]
+        say_json({"out": str(out), "strategies": strategies, "networks": len(runs)})

@@ -64,6 +64,8 @@ def predict(
     how: dict[str, Any] = {"device": device, "precision": precision}
     more: dict[str, Any] = {"bound": known_bound(patch or []), "allow": allow or ()}
     names = ensemble or ["cifar10"]
+    if not ensemble:
+        remark("by the ensemble for the ten classes of CIFAR-10 that comes along; --ensemble takes another")
     masked = any(map(is_pretrained, names))
     loaded = [
         Ensemble([protect(each, 1, **how)]) if is_pretrained(each) else Ensemble.load(each, **more, **how)
@@ -79,13 +81,12 @@ def predict(
             for some in [[photo] for photo in photos] if masked else [photos]:
                 pixels = torch.from_numpy(np.stack([photo.pixels for photo in some]))
                 sizes = [(photo.path, photo.size) for photo in some]
-                of_photos = Photos(frozenset(size for _, size in sizes), resizing)
 
                 def tell(label: str, path: Path = some[0].path) -> None:
                     remark(f"{path}: {label}")
 
                 if masked:
-                    patches = read_patches(asked, together.image_size, of_photos)
+                    patches = read_patches(asked, together.image_size, Photos(frozenset([some[0].size]), resizing))
                     evidence = guarded(together, pixels, patches, told=tell, progress=shown.show)
                 else:
                     evidence = together.evidence(pixels)

@@ -1,7 +1,7 @@
 """`majorcert train`: images to weights."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 
@@ -72,6 +72,7 @@ def train(
     Example: majorcert train digits --strategy rows:3 --strategy columns:3 --strategy blocks:4 --out runs
     """
     from majorcert.nets.data import load_to_train
+    from majorcert.nets.folders import check_begun
     from majorcert.nets.hiding import Hiding
     from majorcert.nets.images import parse_size
     from majorcert.nets.train import Epoch, Progress
@@ -79,13 +80,12 @@ def train(
     from majorcert.nets.verbs import tell_reading
     from majorcert.nets.verbs import train as train_defenders
 
-    part: Any = split
-    reading: dict[str, Any] = {"image_size": None if size is None else parse_size(size), "skip_bad": skip_bad}
-    how_fitted: Any = fit
+    check_begun(out, data, resume=resume)
+    reading: dict[str, Any] = {"split": split, "data_dir": data_dir, "seed": split_seed, "skip_bad": skip_bad}
+    reading |= {"image_size": None if size is None else parse_size(size), "resizing": Resizing(cast(Any, fit))}
     with bar("reading") as shown:
         reading["progress"] = lambda done, total: shown.show(done, total, f"{done:,} of {total:,}")
-        reading["resizing"] = Resizing(how_fitted)
-        images, validation = load_to_train(data, part, data_dir=data_dir, seed=split_seed, **reading)
+        images, validation = load_to_train(data, **reading)
     tell_reading(images, remark)
     if split == "test":
         remark("these are the test images: what the networks reach on them afterwards will say nothing")

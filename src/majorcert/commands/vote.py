@@ -73,7 +73,8 @@ def vote(
         tell_abstentions(abstentions([str(evidence.provenance.get("strategy"))], [evidence]), len(evidence))
     labels = find_truth(None, stores[0], voted[0]) if len(voted) == len(stores) else None
     if labels is not None and len({(each.image_size, each.n_classes) for each in voted}) == 1:
+        by = "choose by the split 'val', not by test images; " if split == "test" else ""
         (patch,) = patches_of([SHARE], stores[0], voted[0])
-        remark(f"{briefly(voted, patch, labels)}; `majorcert advise` tells more")
+        remark(f"{briefly(voted, patch, labels)}; {by}`majorcert advise` tells more")
     if json:
         say_json({"evidence": stores})

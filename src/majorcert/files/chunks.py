@@ -41,8 +41,8 @@ def check_folder(path: str | PathLike[str], *, writable: bool) -> None:
     if not Path(path).is_dir():
         raise StoreError(f"{path}: cannot read the evidence store; it is a file, and a store is a folder")
     if not (Path(path) / "zarr.json").exists():
-        stores = any(Path(path).glob("*.zarr"))
-        hint = f"give the stores in it, {path}/*.zarr" if stores else "`majorcert vote` writes one"
+        stores = [f"{path}/{each}" for each in ("*.zarr", "*/*.zarr") if any(Path(path).glob(each))]
+        hint = f"give the stores in it, {' '.join(stores)}" if stores else "`majorcert vote` writes one"
         raise StoreError(f"{path}: cannot read the evidence store; it is a folder without zarr.json; {hint}")
     for folder in (Path(path), *(child for child in Path(path).iterdir() if child.is_dir())):
         _check_metadata(folder)

@@ -43,7 +43,9 @@ class Augment:
         if self.shift < 0 or self.cutout < 0 or not 0 <= self.jitter <= 1 or not 0 <= self.mixup <= 0.5:
             raise DataError(f"shift and cutout are 0 or more, jitter 0 to 1, mixup 0 to 0.5; got {self}")
         if not 0 <= self.cutmix <= 1 or (self.mixup and self.cutmix):
-            raise DataError(f"cutmix is from 0 to 1, and 0 where there is mixup; got {self}")
+            raise DataError(
+                f"cutmix is from 0 to 1, and 0 where there is mixup; got {self.cutmix:g} and {self.mixup:g}"
+            )
 
 
 class Moves(NamedTuple):

@@ -1,5 +1,6 @@
 """The folders that networks are kept in: which file says what a folder is, and how a new one is begun."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,19 @@ def check_free(folder: Path) -> None:
         raise ModelError(
             f"{folder} already holds a run or an ensemble; use another folder (`train --resume` goes on with a run)"
         )
+
+
+def check_apart(out: str | Path, data: Any) -> None:
+    """Refuse to write into a folder of images, where whatever is written could be taken for a class of them."""
+    if isinstance(data, str) and Path(data).is_dir() and Path(out).resolve().is_relative_to(Path(data).resolve()):
+        raise ModelError(f"{out} is in the folder of the images, {data}; give one beside it to write to")
+
+
+def check_begun(out: Path, data: Any, names: Sequence[str] = (), *, resume: bool) -> None:
+    """Refuse a folder that no training can begin in, and of its sub-folders of these names."""
+    check_apart(out, data)
+    for folder in () if resume else (out, *(out / name for name in names)):
+        check_free(folder)
 
 
 @dataclass(frozen=True)

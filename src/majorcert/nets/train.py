@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from majorcert.core.regions import Strategy
 from majorcert.defences.bounds import Sizes
 from majorcert.errors import DataError, ModelError
+from majorcert.errors.checks import whole
 from majorcert.nets.blueprint import Blueprint
 from majorcert.nets.bound_learner import BoundLearner
 from majorcert.nets.checkpoint import Checkpoint, fingerprint
@@ -99,6 +100,7 @@ def train(
         before: called when all is ready to begin.
         after_epoch: called with what came of each; only then are validation images looked at before the end.
     """
+    whole(checkpoint_every, "checkpoint_every", ModelError)
     run_dir, processes = Path(run_dir), Processes(device)
     about = _about(config, dataset, processes)
     first = {} if start is None else {"start": start}

@@ -20,7 +20,7 @@ from majorcert.nets.device import place_among, usable_device
 from majorcert.nets.ensemble import load_defender
 from majorcert.nets.ensemble_file import write_members
 from majorcert.nets.estimate import seconds_of
-from majorcert.nets.folders import check_free
+from majorcert.nets.folders import check_apart, check_begun
 from majorcert.nets.hiding import Hiding
 from majorcert.nets.member import Member
 from majorcert.nets.mirrors import mirrored_classes
@@ -102,9 +102,10 @@ def train(
     Returns:
         What came of each run; the last one was interrupted if it is not finished.
     """
+    out = Path(out)
+    check_begun(out, data, resume=resume)
     if isinstance(data, str):
         data, validation = load_to_train(data, split)
-    out = Path(out)
     against = [str(patch) for patch in read_patches(patches, data.image_size, data.photos)]
     if told is not None and any(is_of_photo(patch) for patch in patches):
         told(f"{', '.join(patches)}: at most {', '.join(against)} of {data.image_size[0]}x{data.image_size[1]} pixels")
@@ -123,9 +124,7 @@ def train(
     if own is not None:
         configs, begun = map(list, zip(*(own.begun(config, data) for config in configs), strict=True))
     names = file_names([str(config.strategy) for config in configs]) if len(configs) > 1 else ["."]
-    if not resume:
-        for folder in (out, *(out / name for name in names)):
-            check_free(folder)
+    check_begun(out, data, names, resume=resume)
     options: dict[str, Any] = {"compile": compiled, "checkpoint_every": checkpoint_every, "validation": validation}
     for config in configs:
         training.check(config, data)
@@ -233,6 +232,7 @@ def vote(
     how: dict[str, Any] = {"device": device, "precision": precision, "batch_size": batch_size, "compiled": compiled}
     how["allow"] = allow
     place = None if out is None else str(out)
+    check_apart(place or given[0], data)
     stores, known = [], dict[Any, Dataset]()
     for folder in voting_folders(given, place):
         defender = load_defender(folder, **how)

@@ -73,9 +73,8 @@ def about(image_size: ImageSize, promise: str = "recovery") -> str:
         "there is none, no patch up to this size, which must be known beforehand, changes the label without one; "
     )
     return (watched if promise == "detection" else "") + (
-        f"a patch is on the decoded image after it was resized to {image_size[0]}x{image_size[1]}, in pixels of that "
-        "image, or covers so many pixels of the decoded photo; paint that was there before a JPEG was compressed "
-        "spreads, and is not covered"
+        f"patches are on the decoded photo after it was resized to {image_size[0]}x{image_size[1]}, or on the decoded "
+        "photo itself where that is said; paint that was there before a JPEG was compressed spreads, and is not covered"
     )
 
 
