@@ -214,12 +214,12 @@ class Member(ABC):
 
     def check_fit(self, dataset: Dataset) -> None:
         """Refuse images of other classes, channels or sizes than the network is for."""
-        self.recording().check_fit(dataset)
         if dataset.class_names != self.class_names:
             raise DataError(
                 f"{dataset.name} has the classes {_few(dataset.class_names)}, the defender was made for "
                 f"{_few(self.class_names)}"
             )
+        self.recording().check_fit(dataset)
 
 
 def checked_names(class_names: Any, n_classes: int) -> tuple[str, ...]:
