@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from intervals import hidden, leads
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812
 
@@ -14,7 +15,7 @@ from majorcert.nets import train as train_module
 from majorcert.nets.bound_learner import N_LOTS, BoundLearner
 from majorcert.nets.config import TrainConfig
 from majorcert.nets.data import Dataset
-from majorcert.nets.ibp import Widening, hidden
+from majorcert.nets.ibp import Widening
 from majorcert.nets.optimizer import descend
 from majorcert.nets.patched import Patches
 from majorcert.nets.processes import Processes
@@ -59,8 +60,8 @@ def whole_image(made: BoundLearner, images: Tensor, labels: Tensor, patches: Pat
     for each, (top, left), (height, width) in zip(under, patches.start.tolist(), patches.sides.tolist(), strict=True):
         each[:, top : top + height, left : left + width] = 1
     truth = labels[patches.image]
-    leads = made.model.leads(hidden(images[patches.image], under, made.width), truth)
-    return F.cross_entropy(-leads, truth, reduction="none")
+    least = leads(made.model, hidden(images[patches.image], under, made.width), truth)
+    return F.cross_entropy(-least, truth, reduction="none")
 
 
 def test_a_patch_lies_anywhere_in_the_image() -> None:

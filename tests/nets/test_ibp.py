@@ -7,6 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 import torch
+from intervals import hidden, leads
 from torch import Tensor, nn
 
 from majorcert.core.threat import Patch
@@ -15,7 +16,7 @@ from majorcert.nets import bounder as rooms
 from majorcert.nets import patched as around
 from majorcert.nets.bounder import Bounder
 from majorcert.nets.bounding import BoundsDefender
-from majorcert.nets.ibp import SCALE, IntervalNet, Span, hidden
+from majorcert.nets.ibp import SCALE, IntervalNet, Span
 from majorcert.nets.models import ModelConfig, build
 from majorcert.nets.patched import Clean, Patches, Window
 
@@ -56,7 +57,7 @@ def contested(network: IntervalNet, image: Tensor, under: Tensor, share: float) 
     """The network with other biases, so that its first label leads by a share of what a patch can do by the bounds."""
     with torch.no_grad():
         logits, first = network(image), torch.zeros(len(under), dtype=torch.int64)
-        least = network.leads(hidden(image.expand(len(under), -1, -1, -1), under), first)
+        least = leads(network, hidden(image.expand(len(under), -1, -1, -1), under), first)
         lost = (logits[:, :1] - logits - least).median(dim=0).values
         network.last.bias -= logits[0] + share * lost
     return network
@@ -112,9 +113,9 @@ def _one_class_unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
     true = rooms.lowest_leads
 
     def fault(*given: object) -> Tensor:
-        leads: Tensor = true(*given)  # type: ignore[arg-type]
-        leads[:, 2] = torch.inf
-        return leads
+        least: Tensor = true(*given)  # type: ignore[arg-type]
+        least[:, 2] = torch.inf
+        return least
 
     monkeypatch.setattr(rooms, "lowest_leads", fault)
 
@@ -189,11 +190,11 @@ def test_windows_are_as_good_as_the_whole_image() -> None:
             seen = []
             for places in ours._alike(patch, 2):
                 found = ours._leads(clean, labels, patch, places)
-                for (top, left), leads in zip(places.tolist(), found.unbind(1), strict=True):
+                for (top, left), least in zip(places.tolist(), found.unbind(1), strict=True):
                     under = torch.zeros(2, 1, *size, dtype=torch.float64)
                     under[:, :, top : top + patch.height, left : left + patch.width] = 1
-                    whole = ours.network.leads(hidden(images, under), labels)
-                    torch.testing.assert_close(leads, whole, rtol=0, atol=1e-12)
+                    whole = leads(ours.network, hidden(images, under), labels)
+                    torch.testing.assert_close(least, whole, rtol=0, atol=1e-12)
                     seen.append((top, left))
             assert sorted(seen) == list(np.ndindex(*patch.n_placements(size))), "every placement once"
 

@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F  # noqa: N812 (the name that every user of torch knows)
 
 from majorcert.errors import ModelError
 
@@ -116,13 +115,6 @@ class IntervalNet(nn.Module):
             features = activated(layer(features), ends)
         return self.last(self.averaged(features))
 
-    def leads(self, pixels: Span, labels: Tensor) -> Tensor:
-        """(images, classes) by how much at least the logit of each image's label exceeds each other one."""
-        span = pixels
-        for layer, ends in self.layers:
-            span = activated_span(through(layer, span), ends)
-        return lowest_leads(self.last, Span(*(self.averaged(each) for each in span)), labels)
-
     def averaged(self, features: Tensor) -> Tensor:
         """(N, features of all parts) of (N, features, rows, columns): sums over each part, by the cells of all."""
         size = features.shape[2], features.shape[3]
@@ -131,14 +123,9 @@ class IntervalNet(nn.Module):
 
     def summed(self, features: Tensor, down: Tensor, across: Tensor, size: tuple[int, int]) -> Tensor:
         """The same of windows: (N, rows) and (N, columns) are the places of their cells in a map of such a size."""
-        part, kind = (
-            torch.arange(self.parts, device=features.device),
-            torch.promote_types(features.dtype, torch.float32),
-        )
-        tall, wide = (
-            (place[:, :, None] * self.parts // n == part).to(kind)
-            for place, n in zip((down, across), size, strict=True)
-        )
+        kind, part = torch.promote_types(features.dtype, torch.float32), torch.arange(self.parts, device=down.device)
+        places = zip((down, across), size, strict=True)
+        tall, wide = ((place[:, :, None] * self.parts // n == part).to(kind) for place, n in places)
         with torch.autocast(features.device.type, enabled=False):  # sums of many cells are not rounded further
             found = torch.einsum("nchw,nhp,nwq->ncpq", features.to(kind), tall, wide)
         return found.flatten(1) / (size[0] * size[1])
@@ -149,16 +136,6 @@ def scaled(images: Tensor) -> Tensor:
     return (images - 0.5) * SCALE
 
 
-def hidden(images: Tensor, under: Tensor, share: Tensor | float = 1.0) -> Span:
-    """The pixels of images; those `under` the patch, (images, 1, H, W) 1 or 0, may be anything from black to white.
-
-    Args:
-        share: of the whole range, 0 to 1: with less than 1 they may move by so much only.
-    """
-    free = under * share
-    return Span(scaled(images) * (1 - free), (free * (SCALE / 2)).expand_as(images))
-
-
 def activated(features: Tensor, ends: bool) -> Tensor:
     return (features / 2).tanh() * (MOST / 2) if ends else features.relu()
 
@@ -167,12 +144,6 @@ def activated_span(span: Span, ends: bool) -> Span:
     """Of a function that never falls, what its ends become."""
     low, high = (activated(end, ends) for end in span.ends())
     return Span((high + low) / 2, (high - low) / 2)
-
-
-def through(layer: nn.Conv2d, span: Span) -> Span:
-    """What a convolution makes of intervals."""
-    radius = F.conv2d(span.radius, layer.weight.abs(), None, layer.stride, layer.padding)
-    return Span(layer(span.centre), radius)
 
 
 def lowest_leads(last: nn.Linear, span: Span, labels: Tensor) -> Tensor:
