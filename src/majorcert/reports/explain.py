@@ -139,7 +139,7 @@ def _without(one: Testimony, names: Sequence[str]) -> list[str]:
 def _defender(one: Testimony, names: Sequence[str]) -> list[str]:
     says, told = f"{one.name} says {names[one.label]}", one.told
     if not told.n_ablations:
-        lines = [f"{says}; it can be made to say {len(one.can_say) - 1} other labels"]
+        lines = [f"{says}; it can be made to say {_others(len(one.can_say) - 1)}"]
         return [*lines, f"  {told.remark}"] if told.remark else lines
     lines = [f"{says}; {told.n_touched} of {told.n_ablations} ablations are touched"]
     shown = told.tallies[:MOST_TALLIES]
@@ -149,4 +149,8 @@ def _defender(one: Testimony, names: Sequence[str]) -> list[str]:
         can = "  can win" if tally.label in one.can_say else ""
         lines.append(f"  {names[tally.label]:{widest}}  {tally.votes:5}  {tally.kept:5}  {tally.most:7}{can}")
     others = set(one.can_say) - {tally.label for tally in shown}
-    return [*lines, f"  and {len(others)} other labels can win"] if others else lines
+    return [*lines, f"  and {_others(len(others))} can win"] if others else lines
+
+
+def _others(n: int) -> str:
+    return f"{n} other label{'' if n == 1 else 's'}"
