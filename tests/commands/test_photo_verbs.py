@@ -145,6 +145,7 @@ def test_the_page_speaks_of_the_photos_and_shows_the_same_images(
     page = tmp_path / "report.html"
     done("report", *stores, "--images", photos, "--patch", "3x4px", "-o", page)
     assert "On the photo:" in page.read_text(encoding="utf-8")
+    assert "image 4 is val/dog/1.ppm" in done("explain", stores[0], "--image", "4", "--patch", "2%").stderr
     done("explain", stores[0], "--images", photos, "--image", "0", "--patch", "2%")
     evidence = load_evidence(stores[0])
     again = recorded_images(str(photos), evidence)

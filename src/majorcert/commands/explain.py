@@ -11,6 +11,7 @@ from majorcert.commands.options import PATCH, DataDir, Images, Promise, Promised
 from majorcert.errors import PatchError
 from majorcert.files.atomic import replacing
 from majorcert.files.outputs import PNG, check_output
+from majorcert.files.photo_sizes import find_files
 from majorcert.files.truth import find_truth
 from majorcert.reports.asked import defenders_of, patches_of
 from majorcert.reports.contents import Contents
@@ -46,6 +47,8 @@ def explain(
     known = find_truth(truth, evidence[0], defenders[0], remark)
     contents = Contents(defenders, [size], truth=known, pictures=pictures, promise=promise)
     lines, safe, scene = story(contents, image, size, None if at is None else _placement(at))
+    if file := find_files(evidence[0], defenders[0]).get(image):
+        remark(f"image {image} is {file}")
     say(*lines)
     if save is not None:
         position = position_of(defenders[0], image)

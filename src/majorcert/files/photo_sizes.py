@@ -1,8 +1,9 @@
-"""The sizes of the photos of a split, in a file beside the evidence, as the true labels are: what "2%" of them means.
+"""The photos of a split, in a file beside the evidence, as the true labels are: what "2%" of them means, and names.
 
 `<dataset>-<split>.photos.json` names the images it is about by their SHA-256, so that the sizes of others are refused.
 """
 
+from collections.abc import Sequence
 from os import PathLike
 from typing import Annotated, Literal
 
@@ -17,6 +18,8 @@ from majorcert.files.photo import Filter, Fit, Photos, Resizing
 from majorcert.files.truth import truth_beside
 from majorcert.files.untrusted import MAX_JSON_BYTES, decoded, read_bytes, reason
 
+MOST_FILES = 400_000
+"""The names of more would make the file larger than one that is read."""
 Side = Annotated[int, msgspec.Meta(ge=1, le=2**20)]
 
 
@@ -28,6 +31,7 @@ class PhotoSizes(msgspec.Struct, tag_field="format", tag="majorcert-photos"):
     fit: Fit
     filter: Filter
     sizes: list[tuple[Side, Side]]
+    files: list[str] = []
 
 
 def photos_name(truth: str) -> str:
@@ -36,26 +40,40 @@ def photos_name(truth: str) -> str:
 
 
 def write_photos(
-    path: str | PathLike[str], sizes: npt.NDArray[np.int64], resizing: Resizing, images_sha256: str
+    path: str | PathLike[str],
+    sizes: npt.NDArray[np.int64],
+    resizing: Resizing,
+    images_sha256: str,
+    files: Sequence[str] = (),
 ) -> None:
-    """Write the (height, width) of every photo of a split, and how they were brought to the networks' size."""
+    """Write the (height, width) of every photo of a split, how they were brought to the networks' size, and files."""
     pairs = [(height, width) for height, width in sizes.tolist()]
-    content = PhotoSizes(1, images_sha256, resizing.fit, resizing.filter, pairs)
+    content = PhotoSizes(1, images_sha256, resizing.fit, resizing.filter, pairs, list(files[:MOST_FILES]))
     with replacing(path) as beside:
         beside.write_bytes(msgspec.json.encode(content) + b"\n")
 
 
 def find_photos(store: str | PathLike[str], evidence: Evidence) -> Photos | None:
     """The sizes of the photos that the evidence is about, from the file beside its store; None when there is none."""
+    return found[0] if (found := _found(store, evidence)) else None
+
+
+def find_files(store: str | PathLike[str], evidence: Evidence) -> dict[int, str]:
+    """Where in its folder the photo of each image is that the evidence is about, if that is known."""
+    return found[1] if (found := _found(store, evidence)) else {}
+
+
+def _found(store: str | PathLike[str], evidence: Evidence) -> tuple[Photos, dict[int, str]] | None:
     truth = truth_beside(store, evidence)
     path = truth.with_name(photos_name(truth.name))
     if not path.is_file():
         return None
     try:
-        found = decoded(read_bytes(path, MAX_JSON_BYTES), PhotoSizes)
+        found, voted = decoded(read_bytes(path, MAX_JSON_BYTES), PhotoSizes), evidence.images.tolist()
         if found.images_sha256 != evidence.provenance.get("images_sha256"):
             raise StoreError(f"{path}: holds the photo sizes of other images than those that were voted on")
-        sizes = frozenset(found.sizes[image] for image in evidence.images.tolist())
-        return Photos(sizes, Resizing(found.fit, found.filter))
+        sizes = frozenset(found.sizes[image] for image in voted)
+        files = {image: found.files[image] for image in voted if image < len(found.files)}
+        return Photos(sizes, Resizing(found.fit, found.filter)), files
     except (OSError, ValueError, IndexError, DataError) as error:
         raise StoreError(f"{path}: cannot be read as the sizes of the photos ({reason(error)})") from None

@@ -43,6 +43,8 @@ class Dataset:
     """(N, 2) the height and width of the photos that the images were made of."""
     resizing: Resizing = SQUASHED
     """How they were brought to the size of the images."""
+    files: tuple[str, ...] | None = None
+    """Where in its folder each of them is."""
 
     def __post_init__(self) -> None:
         if self.images.dtype != torch.uint8 or self.images.ndim != 4:
@@ -96,6 +98,9 @@ class Dataset:
             numbers=(torch.arange(len(self)) if self.numbers is None else self.numbers)[indices],
             split_size=self.split_size or len(self),
             photo_sizes=None if self.photo_sizes is None else self.photo_sizes[indices],
+            files=None
+            if self.files is None
+            else tuple(self.files[index] for index in torch.as_tensor(indices).tolist()),
         )
 
     def parted(self, seed: int = 0) -> "tuple[Dataset, Dataset | None]":
@@ -173,6 +178,7 @@ def load(
         notes=part.notes,
         photo_sizes=sizes,
         resizing=resizing,
+        files=part.files,
     )
     if split in ("test", "trainval") or not part.whole:
         return whole

@@ -32,13 +32,14 @@ def store_of(folder: Path, images: Dataset, out: str | None) -> str:
 
 
 def keep_truth(whole: Dataset, images: Dataset, store: str, folder: Path) -> None:
-    """Write the true labels of the split, and the sizes of its photos, beside the store of votes on some of its images.
+    """Write the true labels of the split, and its photos, beside the store of votes on some of its images.
 
     Each if they are known.
     """
     beside, name = folder if "://" in store else Path(store).parent, truth_name(images.name, images.split)
     if whole.photo_sizes is not None:
-        write_photos(beside / photos_name(name), whole.photo_sizes.numpy(), whole.resizing, images.sha256())
+        sizes, files = whole.photo_sizes.numpy(), whole.files or ()
+        write_photos(beside / photos_name(name), sizes, whole.resizing, images.sha256(), files)
     if whole.labels is None:
         return
     origin = {

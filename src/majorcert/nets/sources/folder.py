@@ -81,6 +81,7 @@ def read(
         skipped=tuple(str(error) for error in bad.values()),
         notes=(*notes, *([f"{len(good)} images are brought to {how}"] if how else []), *left_out),
         photo_sizes=np.array(sizes, dtype=np.int64).reshape(-1, 2),
+        files=tuple(paths[k].relative_to(root).as_posix() for k in good),
         whole=not flat and not own_validation(root),
     )
 

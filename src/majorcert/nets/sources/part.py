@@ -24,5 +24,7 @@ class Part:
     """What a user should know of how the source was read."""
     photo_sizes: npt.NDArray[np.int64] | None = None
     """(images, 2): the height and width of each photo before it was resized."""
+    files: tuple[str, ...] | None = None
+    """Where in the folder each photo is."""
     whole: bool = True
     """Whether "train" and "val" are still to be drawn from it."""
