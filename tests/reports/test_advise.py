@@ -44,6 +44,15 @@ def test_each_way_is_counted_as_the_public_functions_count(truth: np.ndarray) ->
         assert (found[who, "recovery"].knows, found[who, "detection"].knows) == (False, True)
 
 
+def test_a_label_that_is_always_said_is_no_defence() -> None:
+    truth = np.repeat([0, 1, 2], [10, 6, 4])
+    always, better = (votes("rows:2", 0, 1.0, said) for said in (np.zeros(20, int), np.repeat([0, 1, 0], [10, 6, 4])))
+    ways = choices([always], PATCH, truth)
+    assert (ways[0].certified, ways[0].usual) == (0.5, 0.5)
+    assert "always says the most frequent label, 50.0%" in advice(ways, PATCH)
+    assert "always says" not in advice(choices([always, better], PATCH, truth), PATCH)
+
+
 def test_bounds_say_the_same_whatever_the_patch(truth: np.ndarray) -> None:
     possible = np.eye(3, dtype=bool)[truth][:, None].repeat(25, axis=1)
     bounds = mc.Bounds(truth, possible, sizes="bounds:2", image_size=SIZE, n_classes=3)

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 from math import sqrt
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from majorcert.core.detection import detect
@@ -39,6 +40,8 @@ class Choice:
     knows: bool
     """it must know a bound on the patch when it predicts"""
     n: int
+    usual: float = 0.0
+    """of the most frequent label: how often whoever always says it is right"""
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -84,7 +87,8 @@ def _ways(defenders: Sequence[Evidence]) -> Iterator[tuple[str, Sequence[Evidenc
 def _choice(who: str, verdict: Verdict, truth: npt.ArrayLike, views: int, knows: bool) -> Choice:
     found = score(verdict, truth)
     alerts = None if verdict.alert is None else float(verdict.alert.mean()) if len(verdict) else 0.0
-    return Choice(who, verdict.promise, found.clean, found.certified, alerts, views, knows, found.n)
+    usual = np.unique(truth, return_counts=True)[1].max(initial=0) / max(found.n, 1)
+    return Choice(who, verdict.promise, found.clean, found.certified, alerts, views, knows, found.n, float(usual))
 
 
 def advice(found: Sequence[Choice], patch: Patch) -> str:
@@ -108,6 +112,8 @@ def advice(found: Sequence[Choice], patch: Patch) -> str:
     if detection and (other := _best(detection)).certified > best.certified + _doubt(best):
         told += f"; where an alert will do, detection by {_told(other)}"
         told += f", with alerts on {_percent(other.alerts or 0)} of clean images"
+    if max(each.clean for each in recovery) <= best.usual:
+        told += f"; but none is right more often than who always says the most frequent label, {_percent(best.usual)}"
     return f"{told} ({best.n:,} images: differences under {100 * _doubt(best):.1f} points may be chance)"
 
 
