@@ -64,8 +64,6 @@ def predict(
     how: dict[str, Any] = {"device": device, "precision": precision}
     more: dict[str, Any] = {"bound": known_bound(patch or []), "allow": allow or ()}
     names = ensemble or ["cifar10"]
-    if not ensemble:
-        remark("by the ensemble for the ten classes of CIFAR-10 that comes along; --ensemble takes another")
     masked = any(map(is_pretrained, names))
     loaded = [
         Ensemble([protect(each, 1, **how)]) if is_pretrained(each) else Ensemble.load(each, **more, **how)
@@ -92,6 +90,8 @@ def predict(
                     evidence = together.evidence(pixels)
                 found += predictions(evidence, sizes, asked, resizing, together.class_names, promise)
                 shown.show(len(found), len(files), f"{len(found):,} of {len(files):,} photos")
+    if not ensemble:
+        remark("by the ensemble for the ten classes of CIFAR-10 that comes along; --ensemble takes another")
     for told in without_a_vote(found):
         remark(told)
     if json:
