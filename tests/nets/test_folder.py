@@ -125,6 +125,7 @@ def test_images_that_memory_cannot_hold_are_kept_in_a_file(tmp_path: Path, monke
 def test_photos_are_read_some_at_a_time_from_files_and_folders(tmp_path: Path) -> None:
     mixed(tmp_path)
     (tmp_path / "cat" / "bad.png").write_text("no image")
+    (tmp_path / "cat" / "._1.jpg").write_text("what a Mac puts beside a photo")
     files = photo_files([tmp_path, tmp_path / "dog" / "1.webp"])
     assert len(files) == 13
     told: list[str] = []

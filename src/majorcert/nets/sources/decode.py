@@ -24,6 +24,11 @@ GREY = 128
 GREY_MODES = ("1", "L", "LA", "I", "I;16", "I;16B", "I;16L")
 
 
+def is_photo(path: Path) -> bool:
+    """Whether a file is called as one of an image, and is not hidden as those are that systems put beside it."""
+    return path.suffix.lower() in ENDINGS and not path.name.startswith(".")
+
+
 def read_image(
     path: Path, image_size: ImageSize | None = None, channels: int | None = None, resizing: Resizing = SQUASHED
 ) -> npt.NDArray[np.uint8]:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from majorcert.core.threat import ImageSize
 from majorcert.errors import DataError
 from majorcert.files.photo import SQUASHED, Resizing
-from majorcert.nets.sources.decode import ENDINGS, KINDS, glance, read_photo
+from majorcert.nets.sources.decode import ENDINGS, KINDS, glance, is_photo, read_photo
 from majorcert.nets.sources.part import Part, Progress
 from majorcert.nets.sources.room import room_for
 
@@ -126,7 +126,7 @@ def _class_names(place: Path) -> tuple[str, ...]:
 
 
 def _files(place: Path) -> list[Path]:
-    return sorted(path for path in place.iterdir() if path.suffix.lower() in ENDINGS and not path.name.startswith("."))
+    return sorted(filter(is_photo, place.iterdir()))
 
 
 def _left_out(places: list[Path], class_folders: list[Path], flat: bool) -> list[str]:

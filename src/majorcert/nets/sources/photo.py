@@ -11,7 +11,7 @@ import numpy.typing as npt
 from majorcert.core.threat import ImageSize
 from majorcert.errors import DataError
 from majorcert.files.photo import SQUASHED, Resizing
-from majorcert.nets.sources.decode import ENDINGS, KINDS, read_photo
+from majorcert.nets.sources.decode import KINDS, is_photo, read_photo
 
 AT_ONCE = 64
 """Photos that are held at a time."""
@@ -31,7 +31,7 @@ def photo_files(given: Sequence[Path]) -> list[Path]:
     """The files that are given, and for each folder all the images in it and below."""
     found: list[Path] = []
     for path in given:
-        inside = sorted(each for each in path.rglob("*") if each.suffix.lower() in ENDINGS) if path.is_dir() else [path]
+        inside = sorted(filter(is_photo, path.rglob("*"))) if path.is_dir() else [path]
         if not inside:
             raise DataError(f"there is no image in the folder {path}; expected files of {KINDS}")
         found += inside
