@@ -232,6 +232,12 @@ def test_cells_are_spread_to_the_placements_that_have_them() -> None:
     assert spread[0, 0].tolist() == at == [True, False, False]
 
 
+def test_a_path_is_no_evidence() -> None:
+    for judge in (mc.certify, mc.detect, mc.report):
+        with pytest.raises(mc.EvidenceError, match=r"path 'a.zarr'; read it with mc.load_evidence"):
+            judge(["a.zarr"], 2)  # type: ignore[list-item]
+
+
 def test_no_label_is_in_no_set() -> None:
     every, none = a_reach(below=np.full((1, 1, 3), 9)), np.array([-1])
     assert not every.has(none).any()

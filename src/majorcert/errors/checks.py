@@ -8,6 +8,7 @@ import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -200,6 +201,9 @@ def check_together(defenders: Sequence[Any]) -> None:
     """Refuse what is no ensemble: no defender at all, or defenders of different images, sizes or classes."""
     if not isinstance(defenders, list | tuple) or not defenders:
         raise EvidenceError("an ensemble is a list of one or more defenders, such as [rows, columns, blocks]")
+    for each in defenders:
+        if isinstance(each, str | PathLike):
+            raise EvidenceError(f"a defender is evidence, got the path {str(each)!r}; read it with mc.load_evidence")
     facts: dict[str, Callable[[Any], Any]] = {
         "image sizes": lambda each: each.image_size,
         "numbers of classes": lambda each: each.n_classes,
@@ -212,7 +216,6 @@ def check_together(defenders: Sequence[Any]) -> None:
         known = [(place, of(each)) for place, each in enumerate(defenders, 1) if of(each) is not None]
         for place, value in known[1:]:
             if value != known[0][1]:
-                both = (
-                    f": {known[0][1]} and {value}" if isinstance(value, int | tuple) else "; use evidence of one split"
-                )
-                raise EvidenceError(f"defenders {known[0][0]} and {place} have different {fact}{both}")
+                both = f": {known[0][1]} and {value}" if isinstance(value, int | tuple) else ""
+                instead = "use evidence of one split, at one size"
+                raise EvidenceError(f"defenders {known[0][0]} and {place} have different {fact}{both}; {instead}")

@@ -6,6 +6,7 @@ from typing import Any
 
 from majorcert.core.reach import Evidence
 from majorcert.core.threat import as_patch
+from majorcert.errors.checks import check_together
 from majorcert.reports.contents import Contents
 from majorcert.reports.page import write_report
 
@@ -20,6 +21,7 @@ def report(defenders: Sequence[Evidence], *patches: Any, path: str | Path = "rep
         patches: one or more, such as 5, "3x7" or "2%"; the first one is shown first.
         about: `truth`, `pictures`, `class_names` and `promise` ("recovery" or "detection"), as `Contents` takes them.
     """
+    check_together(defenders)
     contents = Contents(defenders, [as_patch(patch, defenders[0].image_size) for patch in patches], **about)
     write_report(path, contents)
     return Path(path)
