@@ -423,9 +423,10 @@ def test_mistakes_cost_one_sentence(
     assert "there is no split 'tests'" in refused("vote", runs, data, "--split", "tests")
     assert "digits has the classes 0, 1, 2 and 7 more" in refused("vote", runs, "digits")
     assert "'48x64'" in refused("train", data, "--strategy", "rows:2", "--size", "big", *out)
-    assert "checkpoint_every is a whole number of 1 or more, got 0" in refused(
-        "train", data, "--split", "trainval", *KIND, "--strategy", "rows:2", "--checkpoint-every", "0", *out
-    )
+    for option in ("--epochs", "--batch-size", "--width", "--checkpoint-every"):
+        assert f"'{option}': Input should be greater than or equal to 1, got '0'" in refused(
+            "train", data, option, "0", *out
+        )
     assert not (tmp_path / "new").exists()
 
 

@@ -490,6 +490,11 @@ def test_senseless_configurations_are_refused(change: dict[str, object], message
         replace(CONFIG, **change)  # type: ignore[arg-type]
 
 
+def test_checkpoints_every_0_epochs_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="checkpoint_every is a whole number of 1 or more, got 0"):
+        train(CONFIG, toy(), tmp_path / "run", checkpoint_every=0)
+
+
 def test_a_second_run_into_the_same_new_folder_is_refused(tmp_path: Path) -> None:
     """The first has written nothing yet by which it could be known."""
     refused: list[str] = []

@@ -32,11 +32,11 @@ def train(
         list[str] | None, typer.Option(help="What masks or bounds are to be against: 5, 3x7, 2% or 75x100px.")
     ] = None,
     split: Annotated[str, typer.Option(help="'train' leaves a fifth for 'val'; 'trainval' takes all.")] = "train",
-    epochs: Annotated[int | None, typer.Option(help="Passes over the images.")] = None,
-    batch_size: Annotated[int | None, typer.Option(help="Images in one step, of all processes together.")] = None,
-    lr: Annotated[float | None, typer.Option(help="The largest learning rate.")] = None,
+    epochs: Annotated[int | None, typer.Option(min=1, help="Passes over the images.")] = None,
+    batch_size: Annotated[int | None, typer.Option(min=1, help="Images in one step, of all processes.")] = None,
+    lr: Annotated[float | None, typer.Option(min=0, help="The largest learning rate.")] = None,
     view: Annotated[str | None, typer.Option(help="'crop' or 'canvas'.")] = None,
-    width: Annotated[int | None, typer.Option(help="Channels of the network's first stage.")] = None,
+    width: Annotated[int | None, typer.Option(min=1, help="Channels of the network's first stage.")] = None,
     model: Annotated[
         str | None,
         typer.Option(
@@ -60,7 +60,7 @@ def train(
     resume: Annotated[
         bool, typer.Option(help="Continue from the checkpoint, if there is one; --epochs may be raised.")
     ] = False,
-    checkpoint_every: Annotated[int, typer.Option(help="Epochs between checkpoints.")] = 10,
+    checkpoint_every: Annotated[int, typer.Option(min=1, help="Epochs between checkpoints.")] = 10,
     compiled: Annotated[bool, typer.Option("--compile", help="Compile the network first.")] = False,
     data_dir: DataDir = Path("data"),
     split_seed: SplitSeed = 0,
