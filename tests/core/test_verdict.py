@@ -236,6 +236,10 @@ def test_a_path_is_no_evidence() -> None:
     for judge in (mc.certify, mc.detect, mc.report):
         with pytest.raises(mc.EvidenceError, match=r"path 'a.zarr'; read it with mc.load_evidence"):
             judge(["a.zarr"], 2)  # type: ignore[list-item]
+    with pytest.raises(mc.EvidenceError, match=r"use mc.Verdict.load"):
+        mc.verify("a.jsonl", [])  # type: ignore[arg-type]
+    with pytest.raises(mc.EvidenceError, match=r"path 'runs'; read it with mc.Ensemble.load"):
+        mc.attack("runs", "digits", 2, "out")  # type: ignore[arg-type]
 
 
 def test_no_label_is_in_no_set() -> None:

@@ -15,6 +15,7 @@ from majorcert.attacks.run import AttackRun, Promise
 from majorcert.attacks.summary import summarised
 from majorcert.core.threat import Patch, as_patch
 from majorcert.errors import DataError, ModelError, StoreError
+from majorcert.errors.checks import check_read
 from majorcert.nets.checkpoint import write_json
 from majorcert.nets.data import Dataset
 from majorcert.nets.defender import Defender
@@ -80,6 +81,8 @@ def attack(
         precision: of the search; labels are judged in the precision of the ensemble.
         batch_size: candidate patches at once; by default as many as suit.
     """
+    check_read(ensemble, "mc.Ensemble.load")
+    check_read(images, "majorcert.nets.data.load")
     out, size, how = Path(out), as_patch(patch, images.image_size), effort or Effort()
     if precision not in (None, *PRECISIONS):
         raise ModelError(f"the precision is {' or '.join(map(repr, PRECISIONS))}, got {precision!r}")

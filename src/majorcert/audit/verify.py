@@ -140,6 +140,8 @@ def verify(
         excess: a recorded distance may be larger than the new scores say by so much; the same by default.
         checker: the program that `make proofs` extracts from the proofs, to judge the sample as well.
     """
+    if any(isinstance(each, str | PathLike) for each in (verdict, *evidence)):
+        raise EvidenceError("an audit is of what files hold, got a path; use mc.Verdict.load and mc.load_evidence")
     if defenders and images is None:
         raise DataError("networks are checked by voting on images anew; give the images too")
     voting = voting_parts(evidence)

@@ -197,13 +197,18 @@ def check_everywhere(found: tuple[int, int], placements: tuple[int, int], patch:
         raise EvidenceError(f"a {patch} patch has {n_rows}x{n_columns} placements, these sets are of {rows}x{columns}")
 
 
+def check_read(given: Any, how: str) -> None:
+    """Refuse a path in place of what it leads to."""
+    if isinstance(given, str | PathLike):
+        raise EvidenceError(f"expected what has been read, got the path {str(given)!r}; read it with {how}")
+
+
 def check_together(defenders: Sequence[Any]) -> None:
     """Refuse what is no ensemble: no defender at all, or defenders of different images, sizes or classes."""
     if not isinstance(defenders, list | tuple) or not defenders:
         raise EvidenceError("an ensemble is a list of one or more defenders, such as [rows, columns, blocks]")
     for each in defenders:
-        if isinstance(each, str | PathLike):
-            raise EvidenceError(f"a defender is evidence, got the path {str(each)!r}; read it with mc.load_evidence")
+        check_read(each, "mc.load_evidence")
     facts: dict[str, Callable[[Any], Any]] = {
         "image sizes": lambda each: each.image_size,
         "numbers of classes": lambda each: each.n_classes,
