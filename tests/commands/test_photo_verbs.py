@@ -80,6 +80,8 @@ def test_training_says_what_it_does_without_a_terminal(trained: tuple[Path, Resu
     widest = max(patch_from_photo("2%", size, (10, 12), Resizing("pad")).height for size in SIZES)
     assert f"({widest}x{widest}, 2% of each photo)" in epochs[1]
     assert "without a vote" in epochs[1]
+    chosen = json.loads((trained[0] / "rows-3" / "defender.json").read_text())["threshold"]
+    assert f"rows-3; a score of {chosen:g} or more is a vote" in lines[-3]
     assert f"Against {widest}x{widest} patches" in lines[-1]
     assert "`majorcert advise` tells more" in lines[-1]
 

@@ -111,7 +111,7 @@ def train(
             again = "" if resume else " with --resume"
             remark(f"stopped, whole epochs so far: {result.epochs}; the same command{again} continues")
             raise typer.Exit(INTERRUPTED)
-        remark(f"trained: {result.run_dir}")
+        remark(f"trained: {result}")
     if found := tried([one.run_dir for one in results], validation, device):
         remark(f"{briefly(*found)}; `majorcert advise` tells more")
     elif len(results) > 1:

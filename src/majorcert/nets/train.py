@@ -67,6 +67,12 @@ class TrainResult:
     run_dir: Path
     finished: bool
     epochs: int
+    chosen: float | None = None
+    """the threshold that suited the validation images best, if one was chosen in the end"""
+
+    def __str__(self) -> str:
+        told = f"; a score of {self.chosen:g} or more is a vote, as suits the validation images"
+        return f"{self.run_dir}{'' if self.chosen is None else told}"
 
 
 def train(
@@ -157,11 +163,13 @@ def train(
                 first_step, spent = 0, 0.0
                 if (epoch + 1) % checkpoint_every == 0 or last:
                     keep(epoch + 1, 0, 0.0)
+            chosen = None
             if processes.leads:
                 weights = learner.result()
                 done = _blueprint(config, dataset, {**about, "epochs_done": config.epochs})
-                _suited(done, learner.model, weights, validation, processes.device).write(run_dir, weights)
-    return TrainResult(run_dir, finished=True, epochs=config.epochs)
+                made = _suited(done, learner.model, weights, validation, processes.device).write(run_dir, weights)
+                chosen = made.threshold if "threshold_chosen_by" in made.training else None
+    return TrainResult(run_dir, finished=True, epochs=config.epochs, chosen=chosen)
 
 
 def check(config: TrainConfig, dataset: Dataset) -> None:
