@@ -94,7 +94,8 @@ def assert_same_run(one: Path, other: Path) -> None:
 def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     torch.set_num_threads(1)
     run_dir = tmp_path_factory.mktemp("uninterrupted")
-    assert train(CONFIG, toy(), run_dir) == TrainResult(run_dir, finished=True, epochs=4)
+    assert train(CONFIG, toy(), run_dir) == (result := TrainResult(run_dir, finished=True, epochs=4))
+    assert str(result) == str(run_dir)
     return run_dir
 
 

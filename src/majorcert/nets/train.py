@@ -71,8 +71,9 @@ class TrainResult:
     """the threshold that suited the validation images best, if one was chosen in the end"""
 
     def __str__(self) -> str:
-        told = f"; a score of {self.chosen:g} or more is a vote, as suits the validation images"
-        return f"{self.run_dir}{'' if self.chosen is None else told}"
+        if self.chosen is None:
+            return str(self.run_dir)
+        return f"{self.run_dir}; a score of {self.chosen:g} or more is a vote, as suits the validation images"
 
 
 def train(
