@@ -25,12 +25,10 @@ SHARES = (0.02, 0.1, 0.3, 0.7, 1.0, 1.4)
 """By which part of what the bounds fear the label leads."""
 
 
-def tiny(
-    seed: int, channels: int, n_classes: int = 3, strides: tuple[int, ...] = (1, 2, 1), parts: int = 1
-) -> IntervalNet:
+def tiny(seed: int, channels: int, n_classes: int = 3, strides: tuple[int, ...] = (1, 2, 1)) -> IntervalNet:
     """A network with random weights; every second one only rises with its pixels, or only falls: bounds are exact."""
     torch.manual_seed(seed)
-    network = build(ModelConfig("ibp", channels, n_classes, width=3, blocks=(parts,), strides=strides))
+    network = build(ModelConfig("ibp", channels, n_classes, width=3, strides=strides))
     assert isinstance(network, IntervalNet)
     with torch.no_grad():
         for layer, _ in network.layers:
@@ -90,7 +88,7 @@ def counted(patch: Patch, channels: int = 1) -> tuple[int, int, int]:
     under = everywhere(patch)
     for seed, share in enumerate([share for share in SHARES for _ in range(3)]):
         image = torch.rand(1, channels, *SIZE, generator=torch.Generator().manual_seed(seed))
-        network = contested(tiny(seed, channels, parts=1 + seed % 3), image, under, share)
+        network = contested(tiny(seed, channels), image, under, share)
         defender = BoundsDefender(network, f"bounds:{patch}", image_size=SIZE, channels=channels)
         reach = defender.evidence(image).reach(patch)
         allowed = np.stack([reach.has(np.array([c]))[0].ravel() for c in range(3)], axis=1)
@@ -181,7 +179,7 @@ def test_windows_are_as_good_as_the_whole_image() -> None:
     """What is computed around the patch alone is what the whole image with its intervals gives."""
     kinds: list[tuple[tuple[int, int], tuple[int, ...]]] = [((13, 12), (1, 2, 1)), ((9, 16), (1, 2)), ((11, 9), (2, 2))]
     for seed, (size, strides) in enumerate(kinds):
-        network = tiny(seed, 3, n_classes=5, strides=strides, parts=seed + 1)
+        network = tiny(seed, 3, n_classes=5, strides=strides)
         ours = Bounder.of(network, Sizes("3x2", 4), image_size=size, channels=3)
         images = torch.rand(2, 3, *size, generator=torch.Generator().manual_seed(seed)).double()
         labels, _ = ours.labels(images)
@@ -203,7 +201,7 @@ def test_rounding_does_less_than_is_counted(monkeypatch: pytest.MonkeyPatch) -> 
     """Bounds in float32 against those in float64: by the count for float32 they agree, by that for float64 not."""
     monkeypatch.setattr(rooms, "UNIT", 2.0**-24)
     for seed, strides in enumerate([(1, 2, 1), (2, 1), (1,)]):
-        ours = Bounder.of(tiny(seed, 3, strides=strides, parts=seed + 1), Sizes(3), image_size=(9, 8), channels=3)
+        ours = Bounder.of(tiny(seed, 3, strides=strides), Sizes(3), image_size=(9, 8), channels=3)
         images, labels = torch.rand(4, 3, 9, 8), torch.tensor([0, 1, 2, 0])
         places = next(ours._alike(Patch(3), 4))
         exact = ours._leads(Clean.of(ours.network, images.double()), labels, Patch(3), places)
@@ -211,12 +209,3 @@ def test_rounding_does_less_than_is_counted(monkeypatch: pytest.MonkeyPatch) -> 
         rough = replace(ours, network=copy.deepcopy(ours.network).float())
         wrong = (rough._leads(Clean.of(rough.network, images), labels, Patch(3), places).double() - exact).abs().max()
         assert 2.0**-29 * slack < float(wrong) < slack / 2
-
-
-def test_each_part_of_the_image_has_its_own_features() -> None:
-    network = tiny(0, 1, parts=2)
-    features = torch.rand(2, 12, 5, 4)
-    found = network.averaged(features).view(2, 12, 2, 2)
-    torch.testing.assert_close(found[:, :, 0, 0], features[:, :, :3, :2].sum(dim=(2, 3)) / 20)
-    torch.testing.assert_close(found[:, :, 1, 0], features[:, :, 3:, :2].sum(dim=(2, 3)) / 20)
-    torch.testing.assert_close(found.sum(dim=(2, 3)), features.mean(dim=(2, 3)))

@@ -21,4 +21,4 @@ def leads(network: IntervalNet, span: Span, labels: Tensor) -> Tensor:
     for layer, ends in network.layers:
         radius = F.conv2d(span.radius, layer.weight.abs(), None, layer.stride, layer.padding)
         span = activated_span(Span(layer(span.centre), radius), ends)
-    return lowest_leads(network.last, Span(*(network.averaged(each) for each in span)), labels)
+    return lowest_leads(network.last, Span(*(each.mean(dim=(2, 3)) for each in span)), labels)

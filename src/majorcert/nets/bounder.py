@@ -140,8 +140,7 @@ class Bounder:
         height, width = self.image_size
         wrong += 4 * height * width * UNIT * MOST
         last = self.network.last
-        largest = last.weight.abs().view(self.n_classes, -1, self.network.parts**2).amax(dim=2)  # of all parts
-        gain, offset = 2 * float(largest.sum(dim=1).max()), 2 * _largest(last.bias)
+        gain, offset = 2 * float(last.weight.abs().sum(dim=1).max()), 2 * _largest(last.bias)
         return 2 * (gain * wrong + 4 * (last.in_features + 2) * UNIT * (gain * (size + wrong) + offset))
 
 

@@ -68,33 +68,22 @@ class Span(NamedTuple):
 
 
 class IntervalNet(nn.Module):
-    """Convolutions that see a few pixels each, the mean of their features over parts of the image, and a linear layer.
+    """Convolutions that see a few pixels each, the mean of their features over the image, and a linear layer.
 
     The features that are averaged have a least and a largest value, so that a patch cannot make much of the few that
     see it.
     """
 
-    def __init__(
-        self,
-        in_channels: int,
-        n_classes: int,
-        width: int = 64,
-        strides: tuple[int, ...] = (1, 2, 1),
-        parts: int = 1,
-    ) -> None:
-        """Args:
-        strides: of the 3x3 convolutions; what they see, 1x1 convolutions make more of.
-        parts: so many rows and columns of parts has the image, with features of its own each.
-        """
+    def __init__(self, in_channels: int, n_classes: int, width: int = 64, strides: tuple[int, ...] = (1, 2, 1)) -> None:
+        """Args: strides: of the 3x3 convolutions; what they see, 1x1 convolutions make more of."""
         super().__init__()
-        self.parts = parts
         widths = [in_channels, width, *[2 * width] * (len(strides) - 1), 4 * width, 4 * width]
         sides = [*((3, stride) for stride in strides), (1, 1), (1, 1)]
         self.convolutions = nn.ModuleList(
             nn.Conv2d(n_in, n_out, side, stride, padding=side // 2)
             for (n_in, n_out), (side, stride) in zip(pairwise(widths), sides, strict=True)
         )
-        self.last = nn.Linear(4 * width * parts**2, n_classes)
+        self.last = nn.Linear(4 * width, n_classes)
 
     @property
     def layers(self) -> Iterator[tuple[nn.Conv2d, bool]]:
@@ -113,22 +102,7 @@ class IntervalNet(nn.Module):
         features = scaled(images)
         for layer, ends in self.layers:
             features = activated(layer(features), ends)
-        return self.last(self.averaged(features))
-
-    def averaged(self, features: Tensor) -> Tensor:
-        """(N, features of all parts) of (N, features, rows, columns): sums over each part, by the cells of all."""
-        size = features.shape[2], features.shape[3]
-        down, across = (torch.arange(n, device=features.device).expand(len(features), -1) for n in size)
-        return self.summed(features, down, across, size)
-
-    def summed(self, features: Tensor, down: Tensor, across: Tensor, size: tuple[int, int]) -> Tensor:
-        """The same of windows: (N, rows) and (N, columns) are the places of their cells in a map of such a size."""
-        kind, part = torch.promote_types(features.dtype, torch.float32), torch.arange(self.parts, device=down.device)
-        places = zip((down, across), size, strict=True)
-        tall, wide = ((place[:, :, None] * self.parts // n == part).to(kind) for place, n in places)
-        with torch.autocast(features.device.type, enabled=False):  # sums of many cells are not rounded further
-            found = torch.einsum("nchw,nhp,nwq->ncpq", features.to(kind), tall, wide)
-        return found.flatten(1) / (size[0] * size[1])
+        return self.last(features.mean(dim=(2, 3)))
 
 
 def scaled(images: Tensor) -> Tensor:

@@ -107,7 +107,7 @@ def build(config: ModelConfig, allowed: Sequence[str] = ()) -> nn.Module:
     if config.name == "small":
         return small(*kind, config.width)
     if config.name == "ibp":
-        return IntervalNet(*kind, config.width, _plain(config.strides), *config.blocks[:1])
+        return IntervalNet(*kind, config.width, _plain(config.strides))
     if config.name == "vit":
         sizes = config.width, sum(config.blocks), VIT_TOKENS.get(config.stem, 2)
         return VisionTransformer(*kind, *sizes, config.dropout)

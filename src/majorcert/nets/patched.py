@@ -21,7 +21,7 @@ class Clean(NamedTuple):
     maps: list[Tensor]
     """the pixels as it sees them, and what comes out of each convolution"""
     features: Tensor
-    """(images, features of all parts) the last ones, averaged"""
+    """(images, features) the mean of the last ones over all cells"""
 
     @classmethod
     def of(cls, network: IntervalNet, images: Tensor) -> "Clean":
@@ -31,7 +31,7 @@ class Clean(NamedTuple):
         for layer, ends in network.layers:
             maps.append(layer(features))
             features = activated(maps[-1], ends)
-        return cls(maps, network.averaged(features))
+        return cls(maps, features.sum(dim=(2, 3)) / _n_cells(features))
 
 
 class Patches(NamedTuple):
@@ -67,10 +67,6 @@ class Window(NamedTuple):
 class Cells(NamedTuple):
     """The cells of some windows in the maps of all images, and which of them are inside of the map."""
 
-    down: Tensor
-    """(N, rows)"""
-    across: Tensor
-    """(N, columns)"""
     number: Tensor
     """(N, rows, columns) of a cell among those of all maps"""
     real: Tensor
@@ -85,7 +81,7 @@ class Cells(NamedTuple):
         real = ((down >= 0) & (down < size[0]))[:, :, None] & ((across >= 0) & (across < size[1]))[:, None, :]
         row = image[:, None] * size[0] + down.clamp(0, size[0] - 1)
         number = row[:, :, None] * size[1] + across.clamp(0, size[1] - 1)[:, None, :]
-        return cls(down, across, number, real[:, None].to(like.dtype))
+        return cls(number, real[:, None].to(like.dtype))
 
     def of_maps(self, maps: Tensor) -> Tensor:
         """(N, C, rows, columns) of (images, C, H, W)."""
@@ -97,7 +93,7 @@ class Cells(NamedTuple):
 def patched(
     network: IntervalNet, clean: Clean, patches: Patches, windows: list[Window], share: Tensor | float = 1.0
 ) -> Span:
-    """(N, features of all parts) the last features, averaged, whatever the pixels under each patch are.
+    """(N, features) the mean of the last features over all cells, whatever the pixels under each patch are.
 
     Args:
         windows: rows and columns that hold every patch, counted from where it begins in whole strides of the network.
@@ -121,8 +117,7 @@ def patched(
         span = activated_span(Span(centre, F.conv2d(radius, layer.weight.abs(), None, layer.stride)), ends)
         change = (span.centre - activated(clean_cells, ends)) * cells.real
         radius = span.radius * cells.real
-    size = before.shape[2], before.shape[3]
-    moved, reached = (network.summed(each, cells.down, cells.across, size) for each in (change, radius))
+    moved, reached = (each.sum(dim=(2, 3)) / _n_cells(before) for each in (change, radius))
     return Span(clean.features.index_select(0, patches.image) + moved, reached)
 
 
@@ -139,3 +134,7 @@ def _under(patches: Patches, begins: Tensor, windows: list[Window]) -> Tensor:
         offset = begins[:, place, None] + pixel - patches.start[:, place, None]
         inside.append((offset >= 0) & (offset < patches.sides[:, place, None]))
     return (inside[0][:, :, None] & inside[1][:, None, :])[:, None]
+
+
+def _n_cells(maps: Tensor) -> int:
+    return maps.shape[2] * maps.shape[3]

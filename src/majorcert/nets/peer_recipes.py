@@ -40,8 +40,8 @@ def ibp(cut: Hiding, channels: int = 3, n_classes: int = 10) -> TrainConfig:
     return TrainConfig(
         strategy=cut,
         view="bounds",
-        model=ModelConfig("ibp", in_channels("bounds", channels), n_classes, blocks=(2,), strides=(1, 2)),
-        epochs=120,
+        model=ModelConfig("ibp", in_channels("bounds", channels), n_classes, width=128, strides=(1, 2)),
+        epochs=34,
         batch_size=256,
         lr=2e-3,
         weight_decay=0.0,
@@ -51,7 +51,7 @@ def ibp(cut: Hiding, channels: int = 3, n_classes: int = 10) -> TrainConfig:
         warmup=1,
         threshold=None,
         augment=Augment(shift=2, flip=True),
-        widening=Widening(begins=0.02, ends=0.3, clean=0.0, tried=4, tried_from=0.2, sparing=0.5),
+        widening=Widening(begins=0.05, ends=0.5, clean=0.0, tried=4, tried_from=0.4, sparing=0.5),
     )
 
 
