@@ -74,7 +74,7 @@ def test_other_methods_are_those_of_the_results() -> None:
     for name, method, store in (
         ("BagCert-style", "bagcert", "fields-32x5"),
         ("PG-BN", "pg-bn", "fields-32x5"),
-        ("CBN", "cbn", "clipped-fields-32x5"),
+        ("CBN", "cbn", "fields-32x5"),
         ("IBP for 2x2", "ibp", "bounds-2"),
         ("IBP for 5x5", "ibp", "bounds-5"),
         ("ViP", "vip", "columns-4"),

@@ -51,6 +51,10 @@ def test_a_study_has_a_row_for_each_method(evidence: dict[str, mc.Evidence], tmp
         expected = 100 * (verdict.certified & (verdict.predicted == TRUTH)).mean()
         assert row["certified"] == pytest.approx(expected, abs=0.01)
         assert 0 < row["certified"] < row["clean"]
+    clipped = [row for row in results["rows"] if (row["method"], row["promise"]) == ("cbn", "recovery")]
+    shares = {(row["evidence"][0], row["patch"]): (row["clean"], row["certified"]) for row in clipped}
+    assert len(shares) == 4  # the votes were kept with the same scores
+    assert all(shares["bagcert.zarr", patch] == shares["cbn.zarr", patch] for patch in ("2x2", "5x5"))
     assert {row["method"] for row in results["rows"]} == {"bagcert", "cbn", "pg-bn"}
     assert {row["method"] for row in results["rows"] if row["promise"] == "detection"} == {"bagcert", "cbn"}
     text = study_text(study, results)

@@ -1,7 +1,8 @@
 """Clipped scores (Clipped BagNet): bounded scores of every ablation, added up (docs/soundness.md has the proof).
 
-An ablation gives each label 0 to `one` points, whatever is painted on it. So a patch takes at most all points of the
-touched ones from everybody, and gives as many as there can be to one label: the mathematics of votes, in points.
+An ablation gives each label its probability, 0 to `one` points, whatever is painted on it. So a patch takes at most all
+points of the touched ones from everybody, and gives as many as there can be to one label: the mathematics of votes, in
+points.
 """
 
 from dataclasses import dataclass

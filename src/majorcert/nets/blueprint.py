@@ -63,10 +63,6 @@ class Blueprint:
             raise ModelError(f"a 'vit' is for crop views, of which it sees the visible pixels alone, got {self.view!r}")
         if self.view != "masked" and self.model.name.startswith((CASCADE, NORMAL)):
             raise ModelError(f"a cascade, and colours of a network's own, are for masks, got {self.strategy}")
-        if self.rule == "clipped" and self.model.members:
-            raise ModelError(
-                f"clipped scores are those of one network, and no mean of probabilities; got {self.model.name}"
-            )
         if mirrors_in(self.model) - {f"mirror:{self.view}"}:
             raise ModelError(f"a {self.view} view is mirrored by 'mirror:{self.view}', got {mirrors_in(self.model)}")
         n_views(self.strategy, checked_size(self.image_size))

@@ -49,9 +49,7 @@ class TrainConfig:
     boxes: Boxes = field(default_factory=Boxes)
     """What hides the images that a masking defender learns from."""
     rule: str = VOTES
-    """What makes evidence of the scores, as in `rules`; a network that gives maps learns by it."""
-    margin: float = 0.0
-    """Of such a network: the weight of what the truth lacks of a firm lead over all other labels."""
+    """What makes evidence of the scores, as in `rules`."""
     widening: Widening = field(default_factory=Widening)
     """How the intervals grow that bounds are learned from."""
     precision: Literal["bf16", "float32"] = "bf16"
@@ -63,15 +61,13 @@ class TrainConfig:
     def __post_init__(self) -> None:
         check_view(self.strategy, self.view)
         check_rule(self.rule)
-        if self.rule == "clipped" and self.view != "whole":
-            raise ModelError(f"clipped scores are learned by maps of fields, with the view 'whole', got {self.view!r}")
         if (self.view == "masked") != bool(self.boxes.sides):
             raise ModelError(f"boxes hide images under masks, and nowhere else; got {self.view!r} and {self.boxes}")
         if self.precision not in ("bf16", "float32"):
             raise ModelError(f"the precision is 'bf16' or 'float32', got {self.precision!r}")
         if self.optimizer not in ("sgd", "adam"):
             raise ModelError(f"the optimizer is 'sgd' or 'adam', got {self.optimizer!r}")
-        for name in ("epochs", "batch_size", "lr", "weight_decay", "warmup", "sharp", "margin", "clip", "seed"):
+        for name in ("epochs", "batch_size", "lr", "weight_decay", "warmup", "sharp", "clip", "seed"):
             if not (least := int(name in ("epochs", "batch_size"))) <= getattr(self, name) < math.inf:
                 raise ModelError(f"{name} is {least} or more, got {getattr(self, name)}")
         for name in ("momentum", "label_smoothing", "ema_decay"):

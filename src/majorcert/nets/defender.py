@@ -50,8 +50,8 @@ class Defender(Member):
         image_size: (height, width) of the images.
         channels: 3 for colour images, 1 for grey ones.
         class_names: one for each logit; by default "0", "1", ...
-        rule: what makes a label of the scores of all views: "votes" (their plurality), "clipped" (the largest sum; a
-            network's logits are taken one by one, by a sigmoid), or "masked:5x5" (PatchGuard's, against such patches).
+        rule: what makes a label of the scores of all views: "votes" (their plurality), "clipped" (the largest sum),
+            or "masked:5x5" (PatchGuard's, against such patches).
         config: what the model was built from, if it is one of this package; with it the defender can be saved.
         factory: the function that makes such a module, if it is your own: "package.module:function"; the same.
         training: what is recorded with it of how it was trained.

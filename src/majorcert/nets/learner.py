@@ -17,7 +17,6 @@ from majorcert.nets.boxes import N_NUMBERS, Memory, middles_of, under
 from majorcert.nets.checkpoint import Checkpoint
 from majorcert.nets.config import TrainConfig
 from majorcert.nets.data import Dataset
-from majorcert.nets.map_losses import image_scores, map_losses
 from majorcert.nets.models import build
 from majorcert.nets.optimizer import descend
 from majorcert.nets.processes import Processes
@@ -156,18 +155,19 @@ class Learner:
         memory.keep(*(self.processes.whole(each) for each in (index, middles, loss, replayed)))
 
     def _losses(self, views: Tensor, labels: Tensor, mixing: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Logits or scores, and the loss of each view; what was mixed in counts for its own label."""
-        logits, config = self._logits(views), self.config
+        """Logits, and the loss of each view; what was mixed in counts for its own label, every cell of a map alike."""
+        logits, smoothing = self._logits(views), self.config.label_smoothing
+        cells = logits.flatten(2).transpose(1, 2) if logits.dim() > 2 else logits[:, None]
 
         def losses_of(truth: Tensor) -> Tensor:
-            if config.view == "whole":
-                return map_losses(logits, truth, config.rule, config.margin, config.label_smoothing)
-            return F.cross_entropy(logits, truth, reduction="none", label_smoothing=config.label_smoothing)
+            each = truth[:, None].expand(cells.shape[:2]).flatten()
+            losses = F.cross_entropy(cells.flatten(0, 1), each, reduction="none", label_smoothing=smoothing)
+            return losses.view(cells.shape[:2]).mean(dim=1)
 
         losses = losses_of(labels)
         if mixing is not None:
             losses = losses * (1 - mixing) + losses_of(labels.roll(1)) * mixing
-        return image_scores(logits, config.rule) if config.view == "whole" else logits, losses
+        return cells.mean(dim=1), losses
 
     def _backward_uphill(self, views: Tensor, labels: Tensor, mixing: Tensor | None) -> None:
         """Replace the gradient by that at nearby weights where the loss is worse; their statistics are not kept."""

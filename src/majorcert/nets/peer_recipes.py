@@ -24,7 +24,7 @@ def bagcert(cut: Strategy, channels: int = 3, n_classes: int = 10) -> TrainConfi
         strategy=cut,
         view="whole",
         model=_local(cut, in_channels("whole", channels), n_classes),
-        epochs=200,
+        epochs=217,
         batch_size=1024,
         lr=0.4,
         ema_decay=0.999,
@@ -74,7 +74,7 @@ def smoothed_vit(cut: Strategy, channels: int = 3, n_classes: int = 10) -> Train
 
 
 def cbn(cut: Strategy, channels: int = 3, n_classes: int = 10) -> TrainConfig:
-    """As Clipped BagNet: the clipped scores of the cells of one map are added up."""
+    """As Clipped BagNet: what the cells of one map say, between 0 and 1, is added up."""
     return replace(bagcert(cut, channels, n_classes), rule="clipped", threshold=None)
 
 
@@ -87,7 +87,7 @@ def _local(cut: Strategy, n_in: int, n_classes: int) -> ModelConfig:
     """A network with such fields; those that are not square are bands, as long as the image."""
     if not isinstance(cut, Fields):
         raise ModelError(f"this recipe is for fields, such as 'fields:32x5' or 'fields:11/2', got {cut}")
-    network = ModelConfig(f"{LOCAL}{cut.size}", n_in, n_classes, width=128)
+    network = ModelConfig(f"{LOCAL}{cut.size}", n_in, n_classes, width=192)
     if cut.size > cut.width:
         return replace(network, name=f"{LOCAL}0x{cut.width}", strides=((1, cut.stride), *[(2, 1)] * 3))
     if cut.width > cut.size:

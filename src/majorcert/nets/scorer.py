@@ -72,8 +72,6 @@ class Scorer:
     compiled: bool = False
     map_size: tuple[int, ...] = ()
     """(rows, columns) of the map of logits that a network gives which scores many fields of a view at once"""
-    clipped: bool = False
-    """is each label scored for itself, by a sigmoid, and not by a softmax over all?"""
     known: bool = False
     """is it a network of this package, whose parts cannot look across a batch?"""
     _watch: "_Watch" = field(default_factory=lambda: _Watch(), init=False, repr=False)
@@ -86,7 +84,6 @@ class Scorer:
         *,
         views_per_image: int = 1,
         map_size: tuple[int, ...] = (),
-        clipped: bool = False,
         config: ModelConfig | None = None,
         device: torch.device | str = "cpu",
         precision: Precision | None = None,
@@ -97,7 +94,7 @@ class Scorer:
 
         Args:
             views_per_image: a tile on a CPU suits one image alone.
-            map_size, clipped: as above.
+            map_size: as above.
             config: what one of this package's networks was built from; of others it is found out what they return.
             precision: of the network's arithmetic; by default bfloat16 on CUDA and float32 elsewhere.
             batch_size: views in one forward pass on an accelerator. On a CPU it is always the same, so that
@@ -137,7 +134,7 @@ class Scorer:
                     + (f"use another batch_size than {batch_size}, or none" if batch_size else "try a small batch_size")
                 )
         known = config is not None
-        return cls(network, shape, n_classes, device, kind, tile, compiled, map_size, clipped, known)
+        return cls(network, shape, n_classes, device, kind, tile, compiled, map_size, known)
 
     @property
     def dtype(self) -> torch.dtype:
@@ -201,7 +198,7 @@ class Scorer:
 
     def scores(self, logits: Tensor) -> Tensor:
         """(views x cells, classes) the scores, from 0 to 1, that logits stand for."""
-        scores = logits.sigmoid() if self.clipped else logits.softmax(dim=1)
+        scores = logits.softmax(dim=1)
         return scores.flatten(2).transpose(1, 2).flatten(0, 1) if self.map_size else scores
 
     def _answer(self, views: Tensor, health: Health) -> tuple[Tensor, Health]:

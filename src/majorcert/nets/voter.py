@@ -77,7 +77,6 @@ class Voter:
             (in_channels(view, channels), *cutter.view_size),
             views_per_image=cutter.n_views,
             map_size=cutter.map_size,
-            clipped=rule == "clipped",
             **how,
         )
         if view == "whole":

@@ -83,11 +83,15 @@ class Room:
 
 def room_of(evidence: Evidence) -> Room:
     """Of its kind; on the map of a local-feature network, and of a transformer, methods have names of their own."""
-    room, strategy = ROOMS.get(type(evidence), REACH), str(evidence.provenance.get("strategy", ""))
-    on_a_map = {key: bound for key, bound in ON_A_MAP.get(type(evidence), {}).items() if strategy.startswith("fields:")}
+    room, named = ROOMS.get(type(evidence), REACH), ON_A_MAP.get(type(evidence))
     if type(evidence) is Ballots and evidence.provenance.get("network") == "vit":
         return replace(room, alone=OF_TRANSFORMERS)
-    return replace(room, alone=on_a_map) if on_a_map else room
+    return replace(room, alone=named) if named and is_map(evidence) else room
+
+
+def is_map(evidence: Evidence) -> bool:
+    """Did one pass of a local-feature network say all of it?"""
+    return str(evidence.provenance.get("strategy", "")).startswith("fields:")
 
 
 def _given_name(evidence: Evidence) -> str:
@@ -209,7 +213,7 @@ ROOMS: Mapping[type[Evidence], Room] = {
         facts=_ballots_facts,
         blocks=_ballots_blocks,
         images=_ballots_images,
-        views=lambda ballots: 1 if str(ballots.strategy).startswith("fields:") else ballots.labels.shape[1],
+        views=lambda ballots: 1 if is_map(ballots) else ballots.labels.shape[1],
     ),
     MaskedScores: replace(
         REACH,

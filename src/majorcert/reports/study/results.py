@@ -16,13 +16,14 @@ from majorcert.core.plurality import Ints
 from majorcert.core.reach import Evidence
 from majorcert.core.threat import ImageSize, Patch, as_patch
 from majorcert.core.verdict import Verdict
+from majorcert.defences.clipped import ClippedScores
 from majorcert.defences.patchguard import MaskedScores
 from majorcert.defences.pool import Pool
 from majorcert.defences.scores import Scores
 from majorcert.errors import StoreError
 from majorcert.files.atomic import replacing
 from majorcert.files.untrusted import cleaned, read_json
-from majorcert.reports.rooms import room_of
+from majorcert.reports.rooms import is_map, room_of
 from majorcert.reports.rows import WORDS, alone, by_papers_reach, by_theorem1, detected, safe_map
 from majorcert.reports.score import score
 from majorcert.reports.study import CaseStudy, Recipe, n_bytes
@@ -111,7 +112,7 @@ def _jobs(study: CaseStudy) -> Iterator[Job]:
 
 
 def _defender(study: CaseStudy, recipe: Recipe, stores: tuple[str]) -> Results:
-    """The rows of one defender alone, by every method for its kind, and of votes by PatchGuard too.
+    """The rows of one defender alone, by every method for its kind; of votes by PatchGuard, of maps clipped too.
 
     If the defender stands for its recipe, detection and its accuracy at every size as well.
     """
@@ -129,6 +130,8 @@ def _defender(study: CaseStudy, recipe: Recipe, stores: tuple[str]) -> Results:
     if room.votes:
         points = Scores.of_votes(cast(Ballots, evidence)) if scores is None else scores
         verdicts += [verdict for patch in patches for verdict in alone(MaskedScores(points, patch), patch)]
+        if scores is not None and is_map(evidence):
+            verdicts += [verdict for patch in patches for verdict in alone(ClippedScores(scores), patch)]
         kind = "votes" if scores is None else f"scores of {scores.one} steps"
         masked = [{"recipe": recipe.name, "evidence": store, "masked": kind}]
     rows = [_row(study, recipe, stores, [evidence], verdict) for verdict in verdicts]
