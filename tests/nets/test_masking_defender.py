@@ -252,7 +252,10 @@ def test_predict_takes_patches_of_the_networks_image_for_a_bound(
     asked = [word for patch in patches for word in ("--patch", patch)]
     done = CliRunner().invoke(app, ["predict", str(tmp_path / "photo.png"), "--ensemble", str(place), "--json", *asked])
     assert done.exit_code == 0, done.output
-    assert ["masks" in name for name in json.loads(done.stdout)[0]["defenders"]] == ([True] if masked else [False] * 2)
+    (row,) = json.loads(done.stdout)
+    assert ["masks" in name for name in row["defenders"]] == ([True] if masked else [False] * 2)
+    assert row["presumed"] == ({"masks:2/2": "2x2"} if masked else {})
+    assert ("masks:2/2 takes for granted that no patch is larger than 2x2" in done.stderr) == masked
 
 
 def test_a_saved_defender_is_the_same_and_of_its_own_kind(network: torch.nn.Module, tmp_path: Path) -> None:

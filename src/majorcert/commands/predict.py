@@ -15,8 +15,8 @@ from majorcert.reports.predictions import (
     header,
     known_bound,
     predictions,
+    remarks,
     sentence,
-    without_a_vote,
 )
 from majorcert.reports.terminal import bar, remark, say_json, say_table
 
@@ -92,7 +92,7 @@ def predict(
                 shown.show(len(found), len(files), f"{len(found):,} of {len(files):,} photos")
     if not ensemble:
         remark("by the ensemble for the ten classes of CIFAR-10 that comes along; --ensemble takes another")
-    for told in without_a_vote(found):
+    for told in remarks(found):
         remark(told)
     if json:
         say_json(found)

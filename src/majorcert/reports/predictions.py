@@ -15,6 +15,7 @@ from majorcert.defences.largest import largest_patch
 from majorcert.files.photo import Photos, Resizing, is_of_photo, read_patches
 from majorcert.reports.abstention import sentence as abstention
 from majorcert.reports.contents import defender_names
+from majorcert.reports.rooms import room_of
 
 
 def predictions(
@@ -38,6 +39,7 @@ def predictions(
     proved = [_judged(evidence, [row[k] for row in patches], promise) for k in range(len(asked))]
     predicted, names = clean_label(evidence), defender_names(evidence)
     silent = [offered(one, "abstained")() for one in evidence]
+    bounds = [room.bound(one) if (room := room_of(one)).presumes else None for one in evidence]
     largest = None if promise == "detection" else largest_patch(evidence)
     rows = []
     for k, (path, size) in enumerate(photos):
@@ -56,6 +58,7 @@ def predictions(
                 "photo_pixels": {name: f"{h}x{w}" if h and w else "none" for name, (h, w) in covered.items()},
                 "network_pixels": {name: str(patch) for name, patch in meant.items()},
                 "without_a_vote": [name for name, none in zip(names, silent, strict=True) if none[k]],
+                "presumed": {name: str(bound) for name, bound in zip(names, bounds, strict=True) if bound},
                 "about": about(image_size, promise),
                 "defenders": {
                     f"{at}:{name}": class_names[one.label[k]]
@@ -78,10 +81,17 @@ def about(image_size: ImageSize, promise: str = "recovery") -> str:
     )
 
 
-def without_a_vote(rows: Sequence[dict[str, Any]]) -> list[str]:
-    """A sentence for each defender that has photos on which none of its views votes."""
+def remarks(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """A sentence for each defender that must know a bound on the patch, or has photos on which no view votes."""
+    bounds = dict.fromkeys(item for row in rows for item in row["presumed"].items())
     counted = Counter(name for row in rows for name in row["without_a_vote"])
-    return [abstention(name, n, len(rows)) for name, n in counted.items()]
+    return [
+        *(
+            f"{name} takes for granted that no patch is larger than {bound}, and promises nothing of larger ones"
+            for name, bound in bounds
+        ),
+        *(abstention(name, n, len(rows)) for name, n in counted.items()),
+    ]
 
 
 def key(given: str, patch: Patch) -> str:

@@ -16,7 +16,7 @@ from majorcert.reports.study.published import TABLE_1, Published
 from majorcert.reports.study.results import Results, part_of_split
 from majorcert.reports.study.svg import CARD, FAINT, SOFT, Drawing, number
 
-RECIPE_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#872d2d", "#4a36c8")
+RECIPE_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#872d2d", "#4a36c8", "#a38400")
 """Told apart by people with any kind of colour vision; shapes tell techniques apart besides."""
 PAPER_COLOUR = "#3d444d"
 TECHNIQUES = {
@@ -131,9 +131,9 @@ def by_size(results: Results) -> str:
         if f"{side}x{side}" in paper.accuracy:
             place = plot.x(side), plot.y(paper.accuracy[f"{side}x{side}"][1])
             drawing.marker("star", *place, 5, PAPER_COLOUR, hollow=True)
-    x, y = plot.left + 330, plot.top + 26
+    x, y = plot.left + 318, plot.top + 26
     methods = {item["recipe"]: item.get("method", "majorcert-exact") for item in shown}
-    drawing.rectangle(x - 26, y - 16, 274, 20 * len(methods) + 32, fill=CARD, stroke=FAINT)
+    drawing.rectangle(x - 26, y - 16, 286, 20 * len(methods) + 32, fill=CARD, stroke=FAINT)
     for recipe, method in methods.items():
         drawing.line(x - 16, y, x + 16, y, colour=_colour(results, recipe), width=2)
         drawing.marker(_shape(results, recipe), x, y, 3.5, _colour(results, recipe))
@@ -218,11 +218,12 @@ def _scatter_legend(drawing: Drawing, results: Results) -> None:
         x += 34 + 7.2 * len(name)
     drawing.marker("circle", x, y, 5, PAPER_COLOUR, hollow=True)
     drawing.text(x + 12, y + 4, "outlines: the paper (best strategy)")
-    x, y = 62.0, 484.0
+    drawing.text(62, 488, "recipes:")
+    x, y = 130.0, 484.0
     for recipe in _recipes(results):
         drawing.rectangle(x - 5, y - 5, 10, 10, fill=_colour(results, recipe))
-        drawing.text(x + 12, y + 4, f"recipe {recipe}")
-        x += 34 + 7.2 * len(f"recipe {recipe}")
+        drawing.text(x + 12, y + 4, recipe)
+        x += 34 + 7.2 * len(recipe)
     note = "R, C, B: rows, columns, blocks and their size. MC: MajorCert, exact reach. DRS: placement by placement."
     if "double-masking" in methods:
         note += " M: masks; they know a bound on the patch."
