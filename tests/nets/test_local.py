@@ -16,8 +16,10 @@ from majorcert.errors import ModelError
 from majorcert.nets import voter as voting
 from majorcert.nets.averaging import averaged
 from majorcert.nets.data import Dataset
+from majorcert.nets.learner import Learner
 from majorcert.nets.local import kernels
 from majorcert.nets.models import ModelConfig, build
+from majorcert.nets.processes import Processes
 from majorcert.nets.recipes import recipe
 from majorcert.nets.views import Cutter
 
@@ -299,6 +301,17 @@ def test_a_network_learns_from_one_cell_of_each_image(spec: str, n_cells: int) -
     cells = (every - some).abs().sum(dim=1).argmin(dim=1)
     torch.testing.assert_close(some[:, :, 0], every[0, :, cells].T)
     assert set(cells.tolist()) == set(range(n_cells))
+
+
+def test_a_whole_map_is_learned_from_cell_by_cell() -> None:
+    """A network of one's own, which does not choose a window."""
+    own, views, labels = nn.Conv2d(3, 3, 1), torch.rand(4, 3, *SIZE), torch.tensor([0, 1, 2, 0])
+    dataset = Dataset(black_and_white(4, SIZE), labels, tuple("abc"), "tiny", "train")
+    learner = Learner(recipe("bagcert", "fields:3", 1, 3), dataset, Processes("cpu"), start=own)
+    logits, losses = learner._losses(views, labels, None)
+    expected = nn.functional.cross_entropy(own(views), labels[:, None, None].expand(-1, *SIZE), reduction="none")
+    torch.testing.assert_close(losses, expected.mean(dim=(1, 2)))
+    torch.testing.assert_close(logits, own(views).mean(dim=(2, 3)))
 
 
 def test_a_map_is_mirrored_back_where_fields_are_their_own_mirror_images(tmp_path: Path) -> None:
