@@ -1,15 +1,16 @@
 """Every mix of recorded defenders: which one to train? python studies/mixes.py STORE... --patch 2 --patch 5
 
-The stores are evidence of the same images, best of the validation split: networks that mask, networks that vote, maps,
-and averages of any (`majorcert average`) as members of their own. Prints a line for each mix, by majority and with the
-voters in one pool: clean accuracy, certified at each patch, and under the promise of detection; the best at the last
-patch first. `--say 3` tries pools in which some voters have up to three times the say of others; `--masked` tries
-PatchGuard's robust masking on the points of each pool, plainly and slowly.
+The stores are evidence of one split, best of the validation split: networks that mask, networks that vote, maps, and
+averages of any (`majorcert average`) as members of their own. Those images are used that all of them have. Prints a
+line for each mix, by majority and with the voters in one pool: clean accuracy, certified at each patch, and under the
+promise of detection; the best at the last patch first. `--say 3` tries pools in which some voters have up to three
+times the say of others; `--masked` tries PatchGuard's robust masking on the points of each pool, plainly and slowly.
 """
 
 import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import combinations, product
 from math import gcd
 from pathlib import Path
@@ -21,6 +22,8 @@ import numpy.typing as npt
 import majorcert as mc
 from majorcert.core.plurality import plurality, standing
 from majorcert.defences.pool import joint_cells
+from majorcert.errors import EvidenceError
+from majorcert.errors.frozen import filled
 from majorcert.files.truth import find_truth
 from majorcert.reports.terminal import remark, say_table
 
@@ -117,6 +120,20 @@ def masked(points: Numbers, windows: Numbers) -> tuple[int, bool]:
     return label, not lost(doubtful, (untouched @ windows.T).max(axis=1)).any()
 
 
+def in_common(members: dict[str, mc.Evidence]) -> dict[str, mc.Evidence]:
+    """The members, of the images that all of them have."""
+    splits = {(each.provenance.get("dataset"), each.provenance.get("split")) for each in members.values()}
+    if len(splits) > 1:
+        raise EvidenceError(f"evidence of one split is compared, got {len(splits)}: {splits}")
+    shared = reduce(np.intersect1d, [each.images for each in members.values()])
+    if all(len(each) == len(shared) for each in members.values()):
+        return members
+    some = {name: each[np.flatnonzero(np.isin(each.images, shared))] for name, each in members.items()}
+    for each in some.values():  # the SHA-256 was of all the images that were voted on
+        filled(each, provenance={key: value for key, value in each.provenance.items() if key != "images_sha256"})
+    return some
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("stores", nargs="+", type=Path)
@@ -126,10 +143,12 @@ def main() -> None:
     parser.add_argument("--say", type=int, default=1, help="how much more say a voter may have than another")
     parser.add_argument("--masked", action="store_true", help="try robust masking of the pools, too")
     given = parser.parse_args()
-    members = {f"{store.parent.name}/{store.stem}": mc.load_evidence(store) for store in given.stores}
-    truth = find_truth(given.truth, given.stores[0], next(iter(members.values())), remark)
+    recorded = {f"{store.parent.name}/{store.stem}": mc.load_evidence(store) for store in given.stores}
+    members, first = in_common(recorded), next(iter(recorded))
+    truth = find_truth(given.truth, given.stores[0], recorded[first], remark)
     if truth is None:
         parser.error("the true labels are not known; give them with --truth")
+    truth = truth[np.isin(recorded[first].images, members[first].images)]
     patches = [mc.Patch.parse(each) for each in given.patch]
     tried = mixes(members, min(given.most, len(members)), given.say, masked=given.masked)
     found = [(mix.names, mix.rule, mix.measured(patches, truth)) for mix in tried]

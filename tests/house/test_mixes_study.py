@@ -72,3 +72,10 @@ def test_every_mix_has_a_line(
     shown = capsys.readouterr().out
     for rule in ("alone", "majority", "pool ", "pool 1:2", "pool 2:1", "masked"):
         assert rule in shown, rule
+
+
+def test_members_are_compared_on_the_images_that_all_of_them_have(study: Any) -> None:
+    whole = ballots("columns:2", 1, 6)
+    some = study.in_common({"whole": whole, "some": ballots("rows:2", 2, 6)[np.array([1, 4])]})
+    assert [each.images.tolist() for each in some.values()] == [[1, 4], [1, 4]]
+    assert np.array_equal(some["whole"].labels, whole.labels[[1, 4]])
