@@ -17,7 +17,7 @@ from majorcert.defences.fields import Fields
 from majorcert.defences.joint import Joint, joint
 from majorcert.defences.largest import largest_patch
 from majorcert.defences.masking import MaskPairs, Masks
-from majorcert.defences.patchguard import MaskedScores, patchguard
+from majorcert.defences.patchguard import MaskedPool, MaskedScores, patchguard
 from majorcert.defences.pool import Pool
 from majorcert.defences.scores import Scores
 from majorcert.defences.top_k import top_k
@@ -87,6 +87,7 @@ __all__ = [
     "Joint",
     "MajorcertError",
     "MaskPairs",
+    "MaskedPool",
     "MaskedScores",
     "MaskingDefender",
     "Masks",

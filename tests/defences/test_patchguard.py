@@ -101,9 +101,7 @@ def test_the_verdict_is_the_oracles(seed: int) -> None:
             assert set(np.flatnonzero(here[0]).tolist()) == expected
             assert verdict.safe is not None
             assert verdict.safe[i, top, left] == (len(expected) == 1)
-    certified = masked_certified(
-        scores.points, verdict.predicted, scores.strategy.touched(patch, scores.image_size), share
-    )
+    certified = masked_certified(scores, verdict.predicted, scores.strategy.touched(patch, scores.image_size), share)
     assert certified.tolist() == verdict.certified.tolist()
 
 

@@ -118,9 +118,7 @@ def _views_moved(clean: Ballots, which: Ints, now: Ballots, patch: Patch, placem
     return _moved(now.labels != clean.labels[which], clean.strategy, clean.image_size, patch, placements)
 
 
-def _points_moved(
-    clean: ClippedScores | MaskedScores, which: Ints, now: Any, patch: Patch, placements: Places
-) -> Bools:
+def _points_moved(clean: Any, which: Ints, now: Any, patch: Patch, placements: Places) -> Bools:
     """(N,) did a score change of a view that the patch does not touch?"""
     changed = now.scores.points != clean.scores.points[which]
     return _moved(changed, clean.scores.strategy, clean.image_size, patch, placements)

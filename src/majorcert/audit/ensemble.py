@@ -161,7 +161,7 @@ def alert_of(told: Sequence[Testimony], slack: int = 0) -> bool:
     return not opinion_of("detection", told).certified
 
 
-ALONE = ("drs-local", "pg-drs")
+ALONE = ("drs-local", "pg-drs", "pg-pool")
 """Methods for one defender that look at every placement."""
 
 

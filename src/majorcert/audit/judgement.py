@@ -10,7 +10,16 @@ from typing import Any
 
 from majorcert.audit.check import Check, Difference
 from majorcert.audit.ensemble import ALONE, Opinion, Testimony, alert_of, beats, opinion_of, top_opinion, winner
-from majorcert.audit.kinds import ballots_of, kind_of, labels_per_ballot, members_of, parts_of, testimony, tolerance_of
+from majorcert.audit.kinds import (
+    POOLED,
+    ballots_of,
+    kind_of,
+    labels_per_ballot,
+    members_of,
+    parts_of,
+    testimony,
+    tolerance_of,
+)
 from majorcert.core.reach import Evidence
 from majorcert.core.verdict import Verdict
 from majorcert.errors import EvidenceError
@@ -143,7 +152,7 @@ def _provenance(verdict: Verdict, evidence: Sequence[Evidence]) -> Check:
 def _of_votes(origin: Mapping[str, Any]) -> dict[str, Any]:
     """A record without what does not concern the votes, of a pool also those of its members."""
     plain = {key: value for key, value in origin.items() if key not in NOT_OF_VOTES}
-    return plain | ({"members": [_of_votes(each) for each in members_of(origin)]} if kind_of(origin) == "pool" else {})
+    return plain | ({"members": [_of_votes(each) for each in members_of(origin)]} if kind_of(origin) in POOLED else {})
 
 
 def _least_tolerance(origin: Mapping[str, Any]) -> float | None:

@@ -7,7 +7,7 @@ from typing import Any
 from majorcert.audit.bounds import Excluded, recorded_around
 from majorcert.audit.clipped import Clipped
 from majorcert.audit.ensemble import Labels, Testimony
-from majorcert.audit.geometry import Size, covering_masks, touched_sets
+from majorcert.audit.geometry import Placement, Size, Touched, covering_masks, placements, touched_sets
 from majorcert.audit.pairs import Pairs
 from majorcert.audit.points import Points
 from majorcert.audit.votes import Member, Votes
@@ -17,6 +17,8 @@ Origin = Mapping[str, Any]
 """What a verdict says of a defender."""
 ANY_NUMBER = 2**31
 """Of labels: more than there are."""
+POOLED = ("pool", "masked-pool")
+"""Kinds whose evidence is that of several voting members, each with its points."""
 
 
 def testimony(evidence: Any, origin: Origin, row: int, patch: Size) -> Testimony:
@@ -34,7 +36,7 @@ def kind_of(origin: Origin) -> str:
 
 def members_of(origin: Origin) -> list[Origin]:
     """The records of the voting defenders of a pool, or the one record itself."""
-    members = origin.get("members") if kind_of(origin) == "pool" else [origin]
+    members = origin.get("members") if kind_of(origin) in POOLED else [origin]
     if not isinstance(members, list) or not all(isinstance(each, Mapping) for each in members):
         raise EvidenceError("the verdict's record of a pool does not list its members; certify again")
     return list(members)
@@ -42,7 +44,7 @@ def members_of(origin: Origin) -> list[Origin]:
 
 def parts_of(evidence: Any, origin: Origin) -> list[Any]:
     """The same of the evidence."""
-    return list(evidence.members) if kind_of(origin) == "pool" else [evidence]
+    return list(evidence.members) if kind_of(origin) in POOLED else [evidence]
 
 
 def tolerance_of(origin: Origin) -> float | None:
@@ -78,7 +80,7 @@ def fragile_of(evidence: Any, origin: Origin, row: int) -> frozenset[int]:
 
 def weights_of(origin: Origin) -> list[int]:
     """Points that each vote of a member is worth."""
-    return list(origin["weights"]) if kind_of(origin) == "pool" else [1]
+    return list(origin["weights"]) if kind_of(origin) in POOLED else [1]
 
 
 def _votes(evidence: Any, origin: Origin, row: int, patch: Size) -> Votes:
@@ -91,17 +93,31 @@ def _votes(evidence: Any, origin: Origin, row: int, patch: Size) -> Votes:
 
 
 def _points(evidence: Any, origin: Origin, row: int, patch: Size) -> Points:
-    known = evidence.provenance
+    mask = _mask_of(evidence.provenance)
+    windows = touched_sets(str(evidence.provenance["strategy"]), evidence.image_size, mask)
+    return _masked(evidence, evidence.scores.points[row].tolist(), windows, patch)
+
+
+def _pooled_points(evidence: Any, origin: Origin, row: int, patch: Size) -> Points:
+    """Every vote of every member as its points, numbered on from member to member."""
+    mask, points = _mask_of(evidence.provenance), list[list[int]]()
+    windows: dict[Placement, frozenset[int]] = dict.fromkeys(placements(mask, evidence.image_size), frozenset())
+    for member, weight in zip(evidence.members, weights_of(evidence.provenance), strict=True):
+        touched = touched_sets(str(member.provenance["strategy"]), member.image_size, mask)
+        windows = {at: known | {len(points) + number for number in touched[at]} for at, known in windows.items()}
+        points += [[weight * (c in told) for c in range(evidence.n_classes)] for told in ballots_of(member, row)]
+    return _masked(evidence, points, windows, patch)
+
+
+def _mask_of(known: Origin) -> Size:
     height, _, width = str(known["mask"]).partition("x")
-    mask = int(height), int(width)
-    return Points(
-        points=evidence.scores.points[row].tolist(),
-        windows=touched_sets(str(known["strategy"]), evidence.image_size, mask),
-        mask=mask,
-        share=Fraction(known["mask_threshold"]),
-        patch=patch,
-        image_size=evidence.image_size,
-    )
+    return int(height), int(width)
+
+
+def _masked(evidence: Any, points: list[list[int]], windows: Touched, patch: Size) -> Points:
+    known = evidence.provenance
+    share = Fraction(known["mask_threshold"])
+    return Points(points, windows, _mask_of(known), share, patch, evidence.image_size)
 
 
 def _clipped(evidence: Any, origin: Origin, row: int, patch: Size) -> Clipped:
@@ -136,6 +152,7 @@ TESTIMONIES: Mapping[str, Callable[[Any, Origin, int, Size], Testimony]] = {
     "ballots": _votes,
     "pool": _votes,
     "scores": _points,
+    "masked-pool": _pooled_points,
     "clipped": _clipped,
     "mask-pairs": _pairs,
     "bounds": _bounds,

@@ -8,6 +8,8 @@ import typer
 
 from majorcert.commands.options import Json, Patches, Stores, Truth
 from majorcert.core.threat import as_patch
+from majorcert.defences.patchguard import MaskedPool
+from majorcert.defences.pool import Pool
 from majorcert.files.evidence import load_masked
 from majorcert.files.outputs import VERDICT, check_output
 from majorcert.files.truth import find_truth
@@ -32,8 +34,8 @@ def certify(
     top: Annotated[list[int] | None, typer.Option(min=1, help="The label stays among so many; repeatable.")] = None,
     truth: Truth = None,
     fragile: Annotated[float | None, typer.Option(help="Even if every score moves by up to this: 1e-3.")] = None,
-    mask: Annotated[str | None, typer.Option(help="Of pg-drs: the patch that it masks; by default --patch.")] = None,
-    mask_threshold: Annotated[float, typer.Option(help="Of pg-drs: a share over which a window is masked.")] = 0.0,
+    mask: Annotated[str | None, typer.Option(help="Of pg-drs, pg-pool: the patch to mask; by default --patch.")] = None,
+    mask_threshold: Annotated[float, typer.Option(help="Of the same: a share over which a window is masked.")] = 0.0,
     slack: Annotated[
         int, typer.Option(min=0, help="Of detection by one defender: votes by which another label must lead.")
     ] = 0,
@@ -43,7 +45,8 @@ def certify(
     """Certify recorded votes against every placement of a patch.
 
     Methods for all the evidence together: majorcert-exact, majorcert-paper, pool (their votes are added up), detection
-    (no patch changes the label without an alert). For each defender alone: drs-margin, drs-local, pg-drs (PatchGuard).
+    (no patch changes the label without an alert), pg-pool (the pool, masked). For each defender alone: drs-margin,
+    drs-local, pg-drs (PatchGuard).
 
     Example: majorcert certify runs/*/digits-test.zarr --patch 1 --patch 2x3 --promise detection -o verdicts
     """
@@ -60,6 +63,8 @@ def certify(
     for chosen in [*(method or []), *(f"top-{k}" for k in top or [])] or ["majorcert-exact"]:
         for each in patches:
             masking = [load_masked(store, each, guarded, mask_threshold) for store in evidence if chosen == "pg-drs"]
+            if chosen == "pg-pool":
+                masking = [MaskedPool(Pool(defenders), guarded or each, mask_threshold)]
             if fragile is not None:
                 masking = [defender.tolerating(fragile) for defender in masking]
             for promised in JOINT if promise == "joint" else [promise]:

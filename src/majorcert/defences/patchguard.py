@@ -1,11 +1,13 @@
-"""PatchGuard: robust masking of one defender's scores, with an exact certificate (docs/soundness.md has the proof).
+"""PatchGuard: robust masking of scores or pooled votes, with an exact certificate (docs/soundness.md has the proof).
 
 The defender looks, for each label, for the window of ablations that speaks loudest for it, leaves that window out, and
 says the label with most points left. A window is what one placement of the mask patch touches, whatever its shape.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import cast
 
 import numpy as np
 
@@ -16,8 +18,10 @@ from majorcert.core.reach import Evidence, Reach
 from majorcert.core.regions import Touched
 from majorcert.core.threat import Bools, Patch, as_patch
 from majorcert.core.verdict import Verdict
+from majorcert.defences.pool import Pool
+from majorcert.defences.pooled_votes import PooledVotes
 from majorcert.defences.scores import Scores
-from majorcert.defences.windows import left_standing, masked_certified, masked_reach, surely_certified
+from majorcert.defences.windows import left_standing, masked_certified, masked_reach, most_inside, surely_certified
 from majorcert.errors import EvidenceError
 from majorcert.errors.frozen import filled, taken
 
@@ -29,28 +33,31 @@ CHUNK_POINTS = 2**21
 """About how many numbers one array holds at a time; results do not depend on it."""
 
 
-def patchguard(scores: Scores | Ballots, patch: Patch, *, threshold: float = 0.0, mask: Patch | None = None) -> Verdict:
-    """Certify one defender that masks, for each label, the window that speaks loudest for it.
+def patchguard(
+    scores: Scores | Ballots | Pool, patch: Patch, *, threshold: float = 0.0, mask: Patch | None = None
+) -> Verdict:
+    """Certify one defender, or pool, that masks, for each label, the window that speaks loudest for it.
 
     Sound because a patch changes only the ablations of one window: that window's own evidence for a wrong label is
     never left standing, and taking all its evidence from the right label is the worst that can be done to that one.
 
     Args:
-        scores: points of every ablation; of ballots every vote is one point, as in PatchGuard's released code.
+        scores: points of every ablation; of ballots every vote is one point, as in PatchGuard's released code; of a
+            pool the points of its member, and a window is what a placement touches of all members.
         threshold: the share of a label's points that a window must exceed to be masked (0: always).
         mask: the patch size that the defender guards against, which its predictions depend on; `patch` if not given.
     """
-    evidence = MaskedScores(
-        Scores.of_votes(scores) if isinstance(scores, Ballots) else scores, mask or patch, threshold
-    )
-    return replace(drs(evidence, patch, bound="local"), method="pg-drs")
+    if isinstance(scores, Pool):
+        return replace(drs(MaskedPool(scores, mask or patch, threshold), patch, bound="local"), method="pg-pool")
+    points = Scores.of_votes(scores) if isinstance(scores, Ballots) else scores
+    return replace(drs(MaskedScores(points, mask or patch, threshold), patch, bound="local"), method="pg-drs")
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
 class MaskedScores(Evidence):
     """A defender that masks: evidence that can stand alone or join any ensemble."""
 
-    scores: Scores
+    scores: Scores | PooledVotes
     mask: Patch
     share: Fraction
     """the share of a label's points that a window must exceed to be masked"""
@@ -59,21 +66,22 @@ class MaskedScores(Evidence):
     sure: Bools
     """(images,) is it safe from all that the mask covers, by how far it leads alone?"""
 
-    def __init__(self, scores: Scores, mask: Patch, threshold: float = 0.0) -> None:
+    def __init__(self, scores: Scores | PooledVotes, mask: Patch, threshold: float = 0.0) -> None:
         mask = as_patch(mask, scores.image_size)
         share = Fraction(threshold).limit_denominator(FINEST_SHARE) if 0 <= threshold < 1 else Fraction(1)
         if share >= 1:
             raise EvidenceError(f"a masking threshold is a share of 0 or more and under 1, got {threshold}")
-        n_points = scores.points.shape[1] * int(scores.points.max(initial=0))
-        if n_points * scores.n_classes * share.denominator >= MOST_POINTS:
-            raise EvidenceError(f"up to {n_points} points a label are too many to compare; use fewer points for a 1")
-        windows = scores.strategy.touched(mask, scores.image_size)
-        step = max(1, CHUNK_POINTS // (scores.n_classes * windows.n_touched().size))
-        parts = (scores.points[start : start + step] for start in range(0, len(scores), step))
-        none = np.zeros((0, scores.n_classes), np.int64)
-        found = [(none, none, none), *(left_standing(part, windows, share) for part in parts)]
-        total, loudest, left = (np.concatenate(each) for each in zip(*found, strict=True))
-        label = plurality(left)
+        most = scores.most()
+        if int(most.sum(dtype=np.int64)) * scores.n_classes * share.denominator >= MOST_POINTS:
+            raise EvidenceError(f"up to {most.sum()} points a label are too many to compare; use fewer points for a 1")
+        windows, total = scores.strategy.touched(mask, scores.image_size), scores.totals()
+        # Who leads by so much without masking leads with it, whatever the loudest windows are.
+        label = plurality(total)
+        sure = surely_certified(total, np.minimum(total, most_inside(scores, windows)), label, share)
+        for images in _parts(np.flatnonzero(~sure), scores.n_classes, windows):
+            here, loudest, left = left_standing(scores[images], windows, share)
+            label[images] = plurality(left)
+            sure[images] = surely_certified(here, loudest, label[images], share)
         filled(
             self,
             scores=scores,
@@ -84,17 +92,18 @@ class MaskedScores(Evidence):
             images=scores.images,
             provenance={**scores.provenance, "kind": "scores", "mask": str(mask), "mask_threshold": str(share)},
             label=label,
-            sure=surely_certified(total, loudest, label, share),
+            sure=sure,
         )
 
     def __repr__(self) -> str:
-        return f"MaskedScores({len(self)} images, {self.scores.strategy}, {self.n_classes} classes, mask {self.mask})"
+        name = type(self).__name__
+        return f"{name}({len(self)} images, {self.scores.strategy}, {self.n_classes} classes, mask {self.mask})"
 
     def __getitem__(self, images: slice | Ints) -> "MaskedScores":
         return taken(self, images, "scores", "images", "label", "sure")
 
     def abstained(self) -> Bools:
-        return np.asarray(~self.scores.points.any(axis=(1, 2)))
+        return np.asarray(~self.scores.totals().any(axis=1))
 
     def reach(self, patch: Patch) -> Reach:
         """The labels that a patch can make this defender say, if the mask can cover it; every label if not."""
@@ -103,7 +112,7 @@ class MaskedScores(Evidence):
         members = np.ones((len(self), self.n_classes, 1, 1), dtype=bool)
         if self._covers(patch):
             windows = self._windows
-            members = masked_reach(self.scores.points, self.label, windows, self.share)
+            members = masked_reach(self.scores, self.label, windows, self.share)
             # A smaller patch lies inside the mask at the same corner, or at the last one that the image has room for,
             # so all that it can do is in reach there.
             rows = windows.rows[np.minimum(np.arange(n_tops), len(windows.rows) - 1)]
@@ -115,11 +124,9 @@ class MaskedScores(Evidence):
         """(images,) as the reach says, worked out a few images at a time and without saying what else is in reach."""
         if not self._covers(patch):
             return np.zeros(len(self), dtype=bool)
-        certified, doubtful = self.sure.copy(), np.flatnonzero(~self.sure)
-        step = max(1, CHUNK_POINTS // (self.n_classes * self._windows.n_touched().size))
-        for start in range(0, len(doubtful), step):
-            some = self[images := doubtful[start : start + step]]
-            certified[images] = masked_certified(some.scores.points, some.label, self._windows, self.share)
+        certified, windows = self.sure.copy(), self._windows
+        for images in _parts(np.flatnonzero(~self.sure), self.n_classes, windows):
+            certified[images] = masked_certified(self.scores[images], self.label[images], windows, self.share)
         return certified
 
     def _covers(self, patch: Patch) -> bool:
@@ -128,3 +135,22 @@ class MaskedScores(Evidence):
     @property
     def _windows(self) -> Touched:
         return self.scores.strategy.touched(self.mask, self.image_size)
+
+
+@dataclass(frozen=True, init=False, eq=False, repr=False)
+class MaskedPool(MaskedScores):
+    """The same of a pool: a window is what a placement touches of all members, and every vote counts its points."""
+
+    def __init__(self, pool: Pool, mask: Patch, threshold: float = 0.0) -> None:
+        super().__init__(PooledVotes(pool), mask, threshold)
+        filled(self, provenance={**self.provenance, "kind": "masked-pool"})
+
+    @property
+    def members(self) -> tuple[Ballots, ...]:
+        return cast(PooledVotes, self.scores).pool.members
+
+
+def _parts(images: Ints, n_classes: int, windows: Touched) -> Iterator[Ints]:
+    """The images, a few at a time."""
+    step = max(1, CHUNK_POINTS // (n_classes * windows.n_touched().size))
+    yield from (images[start : start + step] for start in range(0, len(images), step))

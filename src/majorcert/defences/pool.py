@@ -112,9 +112,9 @@ class Pool(Evidence):
         hit, free = np.zeros((2, 1, len(tops), len(lefts)), dtype=np.int64)
         for weight, member, touched in zip(self.weights, self.members, each_touched, strict=True):
             here = touched.rows[tops], touched.columns[lefts]
-            kept += weight * _at(kept_votes(member.solid(), listed, touched), *here)
-            hit = hit + weight * _at(touched.n_touched()[None], *here)
-            free = free + weight * _at(rewritable(member.fragile, touched), *here)
+            kept += weight * cells_at(kept_votes(member.solid(), listed, touched), *here)
+            hit = hit + weight * cells_at(touched.n_touched()[None], *here)
+            free = free + weight * cells_at(rewritable(member.fragile, touched), *here)
         return Counted(kept, hit, free, rows, columns)
 
     def margin_certified(self, patch: Patch) -> Bools:
@@ -164,7 +164,7 @@ def joint_cells(cells: Sequence[Ints]) -> tuple[Ints, Ints]:
     return first, joint.ravel()
 
 
-def _at(cells: Ints, rows: Ints, columns: Ints) -> Ints:
+def cells_at(cells: Ints, rows: Ints, columns: Ints) -> Ints:
     """Those rows and columns of cells; an axis that has one cell for all stays 1 long and broadcasts."""
     for axis, index in ((-2, rows), (-1, columns)):
         cells = cells if cells.shape[axis] == 1 else cells.take(index, axis=axis)

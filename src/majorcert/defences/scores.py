@@ -83,8 +83,7 @@ class Scores:
     @classmethod
     def of_votes(cls, ballots: Ballots) -> "Scores":
         """One point for every label that an ablation votes for: the evidence that PatchGuard's released code masks."""
-        if ballots.fragile is not None:
-            raise BallotsError("masking knows no fragile ballots; give the ballots as recorded, without a tolerance")
+        check_solid(ballots)
         (n_images, n_ablations, n_votes), n_classes = ballots.labels.shape, ballots.n_classes
         # Label by label in memory, as windows are summed. ABSTAIN, -1, is no label.
         voted, every = np.zeros((n_images, n_classes, n_ablations), dtype=bool), np.arange(n_classes)[:, None]
@@ -105,6 +104,18 @@ class Scores:
     def n_classes(self) -> int:
         return int(self.points.shape[2])
 
+    def totals(self) -> Ints:
+        """(images, classes) the points of each label."""
+        return self.points.sum(axis=1, dtype=np.int64)
+
+    def most(self) -> Ints:
+        """(ablations,) the most points that any of them gives to a label."""
+        return self.points.max(axis=(0, 2), initial=0)
+
+    def of(self, image: Ints, label: Ints) -> Points:
+        """(pairs, ablations) the points of one label of one image."""
+        return self.points[image, :, label]
+
     def __repr__(self) -> str:
         height, width = self.image_size
         return f"Scores({len(self)} images of {height}x{width}, {self.strategy}, {self.n_classes} classes, /{self.one})"
@@ -121,6 +132,12 @@ class Scores:
         from majorcert.files.evidence import load_scores
 
         return load_scores(path, images)
+
+
+def check_solid(ballots: Ballots) -> None:
+    """Refuse ballots of which some are fragile."""
+    if ballots.fragile is not None:
+        raise BallotsError("masking knows no fragile ballots; give the ballots as recorded, without a tolerance")
 
 
 def _checked(points: npt.NDArray[Any], strategy: Strategy, image_size: ImageSize) -> Points:

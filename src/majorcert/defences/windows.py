@@ -5,7 +5,7 @@ A window is the set of ablations that a patch in one cell touches. Arrays in, ar
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -20,17 +20,37 @@ CELL_POINTS = 2**19
 
 LOUD_WINDOWS = 3
 """How many windows are tried for a quick bound; results do not depend on it."""
+WORST_FIRST = 3
+"""How many of an image's worst windows are looked at one by one, before all; results do not depend on it."""
 
 
-def left_standing(points: Points, windows: Touched, share: Fraction) -> tuple[Ints, Ints, Ints]:
+class Voices(Protocol):
+    """Points of ablations, as `Scores` and `PooledVotes` give them."""
+
+    @property
+    def n_classes(self) -> int: ...
+
+    def __len__(self) -> int: ...
+
+    def totals(self) -> Ints:
+        """(images, classes)"""
+
+    def most(self) -> Ints:
+        """(ablations,)"""
+
+    def of(self, image: Ints, label: Ints) -> Points:
+        """(pairs, ablations)"""
+
+
+def left_standing(scores: Voices, windows: Touched, share: Fraction) -> tuple[Ints, Ints, Ints]:
     """(images, classes) the points of each label: all, in its loudest window, and left when that is masked.
 
     Of a label that has less than another one keeps without any window, all are taken for the loudest: it cannot win.
     """
-    total = points.sum(axis=1, dtype=np.int64)
-    image, label = np.nonzero(contenders(total, plurality(total), _most_inside(points, windows)) & (total > 0))
+    total = scores.totals()
+    image, label = np.nonzero(contenders(total, plurality(total), most_inside(scores, windows)) & (total > 0))
     loudest = total.copy()
-    loudest[image, label] = windows.sums(points[image, :, label]).max(axis=(1, 2))
+    loudest[image, label] = windows.sums(scores.of(image, label)).max(axis=(1, 2))
     masked = loudest * share.denominator > total * share.numerator
     return total, loudest, total - np.where(masked, loudest, 0)
 
@@ -39,72 +59,92 @@ def left_standing(points: Points, windows: Touched, share: Fraction) -> tuple[In
 class Bounds:
     """The rivals of the clean label in every window, and what a patch there may leave of it."""
 
+    image: Ints
+    rival: Ints
+    """(pairs,) the labels that may win, ascending for each image, and among them the clean one"""
     rivals: Ints
-    """(images, classes, window rows, window columns) the highest standing each may reach; -1 if it never wins, and for
-    the clean label"""
+    """(pairs, window rows, window columns) the highest standing each may reach; -1 for the clean label"""
     fewest: Ints
-    most: Ints
-    """(images, window rows, window columns) bounds on the lowest standing of the clean label"""
+    """(images, window rows, window columns) a bound on the lowest standing of the clean label"""
+    kept: Ints
+    """(images, window rows, window columns) the points of the clean label outside this window"""
+    own: Points
+    """(images, ablations) those of the clean label"""
 
     @classmethod
-    def of(cls, points: Points, label: Ints, windows: Touched, share: Fraction) -> "Bounds":
+    def of(cls, scores: Voices, label: Ints, windows: Touched, share: Fraction) -> "Bounds":
         """A rival ends with at most its untouched points / (1 - share), the clean label with at least its untouched
-        points less the loudest window of those; which is no louder than the loudest of all windows, and no quieter
-        than what is left of any window.
+        points less the loudest window of those; which is no louder than the loudest of all windows.
         """
-        images, n_classes = np.arange(len(points)), points.shape[2]
-        largest = points.shape[1] * int(points.max(initial=0)) * n_classes * share.denominator
+        images, n_classes = np.arange(len(label)), scores.n_classes
+        largest = int(scores.most().sum(dtype=np.int64)) * n_classes * share.denominator
         integer: type[np.signedinteger[Any]] = np.int32 if largest < 2**30 else np.int64
-        total = points.sum(axis=1, dtype=np.int64)
+        own, total = scores.of(images, label), scores.totals()
+        inside = windows.sums(own).astype(integer)
+        loudest = inside.max(axis=(1, 2))
+        kept = total[images, label].astype(integer)[:, None, None] - inside
+        fewest = standing(kept - loudest[:, None, None], label.astype(integer)[:, None, None], n_classes)
+
         most = total * share.denominator // (share.denominator - share.numerator)
         most[images, label] = total[images, label]
-        image, rival = np.nonzero(contenders(most, label, 2 * _most_inside(points, windows)))
-        inside = windows.sums(points[image, :, rival]).astype(integer)
-        kept = total[image, rival].astype(integer)[:, None, None] - inside
-        upper = kept * share.denominator // (share.denominator - share.numerator) if share else kept
-        rivals = np.full((len(points), n_classes, *inside.shape[1:]), -1, dtype=integer)
-        rivals[image, rival] = standing(upper, rival.astype(integer)[:, None, None], n_classes)
-        rivals[images, label] = -1
-
-        itself = rival == label[image]
-        kept, inside, own = kept[itself], inside[itself], label.astype(integer)[:, None, None]
-        fewest = standing(kept - inside.max(axis=(1, 2))[:, None, None], own, n_classes)
-        loud = _left_of_loud_windows(points[images, :, label], windows).astype(integer)
-        return cls(rivals, fewest, standing(kept - loud, own, n_classes))
+        image, rival = np.nonzero(contenders(most, label, 2 * loudest.astype(np.int64)))
+        rivals, other = np.full((len(image), *inside.shape[1:]), -1, dtype=integer), rival != label[image]
+        image_of, rival_of = image[other], rival[other]
+        untouched = total[image_of, rival_of].astype(integer)[:, None, None] - windows.sums(
+            scores.of(image_of, rival_of)
+        )
+        upper = untouched * share.denominator // (share.denominator - share.numerator) if share else untouched
+        rivals[other] = standing(upper.astype(integer), rival_of.astype(integer)[:, None, None], n_classes)
+        return cls(image, rival, rivals, fewest, kept, own)
 
 
-def masked_reach(points: Points, label: Ints, windows: Touched, share: Fraction) -> Bools:
+def masked_reach(scores: Voices, label: Ints, windows: Touched, share: Fraction) -> Bools:
     """(images, classes, window rows, window columns): can a patch that touches this window make it say this label?
 
     A rival can iff the most it may end with beats the least that is left of the clean label. That least is worked
     out only where its two bounds disagree about some rival.
     """
-    bounds = Bounds.of(points, label, windows, share)
-    disputed = (bounds.rivals > bounds.fewest[:, None]) & (bounds.rivals <= bounds.most[:, None])
-    image, row, column = np.nonzero(disputed.any(axis=1))
-    least = bounds.fewest.copy()
-    least[image, row, column] = _least_left(points, label, image, row, column, windows)
-    members = bounds.rivals > least[:, None]
-    members[np.arange(len(points)), label] = True
+    bounds = Bounds.of(scores, label, windows, share)
+    rivals = np.full((len(label), scores.n_classes, *bounds.fewest.shape[1:]), -1, dtype=bounds.rivals.dtype)
+    rivals[bounds.image, bounds.rival] = bounds.rivals
+    # What is masked of the clean label is no quieter than what this window leaves of any other.
+    loud = _left_of_loud_windows(bounds.own, windows).astype(bounds.kept.dtype)
+    most = standing(bounds.kept - loud, label.astype(loud.dtype)[:, None, None], scores.n_classes)
+    disputed = ((rivals > bounds.fewest[:, None]) & (rivals <= most[:, None])).any(axis=1)
+    least, masks = bounds.fewest.copy(), windows.masks().reshape(-1, bounds.own.shape[1])
+    image, cell = np.nonzero(disputed.reshape(len(label), len(masks)))
+    least[disputed] = standing(_least_left(bounds.own, image, cell, masks, windows), label[image], scores.n_classes)
+    members = rivals > least[:, None]
+    members[np.arange(len(label)), label] = True
     return members
 
 
-def masked_certified(points: Points, label: Ints, windows: Touched, share: Fraction) -> Bools:
+def masked_certified(scores: Voices, label: Ints, windows: Touched, share: Fraction) -> Bools:
     """(images,) is the clean label alone in reach everywhere? As `masked_reach` says, without saying what else is."""
-    bounds = Bounds.of(points, label, windows, share)
-    strongest = bounds.rivals.max(axis=1)
-    possible = (strongest <= bounds.most).all(axis=(1, 2))
-    image, row, column = np.nonzero((strongest > bounds.fewest) & possible[:, None, None])
-    lost = strongest[image, row, column] > _least_left(points, label, image, row, column, windows)
-    possible[image[lost]] = False
+    bounds = Bounds.of(scores, label, windows, share)
+    possible, masks = np.ones(len(label), dtype=bool), windows.masks().reshape(-1, bounds.own.shape[1])
+    firsts = np.searchsorted(bounds.image, np.arange(len(label)))  # each image has its clean label at least
+    strongest = np.maximum.reduceat(bounds.rivals, firsts).reshape(len(label), len(masks))
+    ahead = strongest - bounds.fewest.reshape(len(label), len(masks))  # by how much a rival may beat the clean label
+    for n_first in (*(1,) * WORST_FIRST, ahead.shape[1]):  # most that is lost is lost where it is worst
+        image = np.flatnonzero(possible & (ahead.max(axis=1) > 0))
+        cell = ahead[image].argmax(axis=1)
+        if n_first > 1:
+            image, cell = np.nonzero((ahead > 0) & possible[:, None])
+        left = _least_left(bounds.own, image, cell, masks, windows)
+        possible[image[strongest[image, cell] > standing(left, label[image], scores.n_classes)]] = False
+        ahead[image, cell] = 0
     return possible
 
 
 def surely_certified(total: Ints, loudest: Ints, label: Ints, share: Fraction) -> Bools:
-    """(images,) is the clean label alone in reach everywhere, by its lead alone? From what `left_standing` gives.
+    """(images,) is this label alone in reach everywhere, by its lead alone, and so the clean one?
 
     A patch takes at most the loudest window from the label, and masking at most as much again; a rival ends with at
     most its points / (1 - share), as if the patch touched none of them. If it loses even so, it loses everywhere.
+
+    Args:
+        loudest: (images, classes) the points in the loudest window of each label, or more.
     """
     images, n_classes = np.arange(len(label)), total.shape[1]
     upper = total * share.denominator // (share.denominator - share.numerator)
@@ -114,9 +154,9 @@ def surely_certified(total: Ints, loudest: Ints, label: Ints, share: Fraction) -
     return np.asarray(rivals.max(axis=1) < fewest)
 
 
-def _most_inside(points: Points, windows: Touched) -> int:
+def most_inside(scores: Voices, windows: Touched) -> int:
     """As many points as one label can have inside one window, and perhaps more."""
-    return int(windows.n_touched().max()) * int(points.max(initial=0))
+    return int(windows.sums(scores.most()).max())
 
 
 def _left_of_loud_windows(own: Points, windows: Touched) -> Ints:
@@ -131,16 +171,19 @@ def _left_of_loud_windows(own: Points, windows: Touched) -> Ints:
     return most
 
 
-def _least_left(points: Points, label: Ints, image: Ints, row: Ints, column: Ints, windows: Touched) -> Ints:
-    """(cells,) the lowest standing of the clean label, when the window (row, column) of that image is touched.
+def _least_left(own: Points, image: Ints, cell: Ints, masks: Bools, windows: Touched) -> Ints:
+    """(cells,) the least that is left of the clean label, when this window of that image is touched.
 
     By definition: set its touched points to zero, sum every window of what is left, and mask the loudest.
+
+    Args:
+        own: (images, ablations) the points of the clean label.
+        masks: (windows, ablations) what each touches.
     """
-    own, masks = points[np.arange(len(points)), :, label], windows.masks()
     left = np.zeros(len(image), dtype=np.int64)
     step = max(1, CELL_POINTS // max(1, own.shape[1]))
     for start in range(0, len(image), step):
-        cells = slice(start, start + step)
-        kept = np.where(masks[row[cells], column[cells]], 0, own[image[cells]])
-        left[cells] = kept.sum(axis=1, dtype=np.int64) - windows.sums(kept).max(axis=(1, 2))
-    return standing(left, label[image], points.shape[2])
+        some = slice(start, start + step)
+        kept = np.where(masks[cell[some]], 0, own[image[some]])
+        left[some] = kept.sum(axis=1, dtype=np.int64) - windows.sums(kept).max(axis=(1, 2))
+    return left

@@ -11,7 +11,7 @@ import numpy as np
 from majorcert.core.ballots import Ballots
 from majorcert.core.reach import Evidence
 from majorcert.core.threat import Patch
-from majorcert.defences.patchguard import MaskedScores
+from majorcert.defences.patchguard import MaskedPool, MaskedScores
 from majorcert.defences.pool import Pool
 from majorcert.defences.scores import Scores
 from majorcert.errors import EvidenceError, MajorcertError, StoreError
@@ -22,6 +22,8 @@ from majorcert.files.store import Store, unwritten
 from majorcert.files.untrusted import check_room, reason, typed
 
 E = TypeVar("E")
+POOLED = ("pool", "masked-pool")
+"""Kinds that a verdict says are made of several stores."""
 
 
 def save_evidence(evidence: Evidence, path: str | PathLike[str]) -> None:
@@ -107,7 +109,7 @@ def load_masked(
 def load_recorded(origins: Sequence[Mapping[str, Any]], paths: Sequence[str | PathLike[str]]) -> list[Evidence]:
     """The evidence that a verdict was made from, used as its records say: as it is, masked, or pooled."""
     try:
-        wanted = [len(typed(origin, PoolFacts).members) if origin.get("kind") == "pool" else 1 for origin in origins]
+        wanted = [len(typed(origin, PoolFacts).members) if origin.get("kind") in POOLED else 1 for origin in origins]
         if sum(wanted) != len(paths):
             raise EvidenceError(
                 f"the verdict was made from {sum(wanted)} stores, got {len(paths)} evidence stores; give those that it "
@@ -120,8 +122,12 @@ def load_recorded(origins: Sequence[Mapping[str, Any]], paths: Sequence[str | Pa
 
 
 def _recorded(origin: Mapping[str, Any], paths: Sequence[str | PathLike[str]]) -> Evidence:
-    if origin.get("kind") == "pool":
-        return Pool([load_as(Ballots, path) for path in paths], weights=typed(origin, PoolFacts).weights)
+    if origin.get("kind") in POOLED:
+        pooled = typed(origin, PoolFacts)
+        pool = Pool([load_as(Ballots, path) for path in paths], weights=pooled.weights)
+        if pooled.mask is None:
+            return pool
+        return MaskedPool(pool, Patch.parse(pooled.mask), float(Fraction(pooled.mask_threshold)))
     if "mask" not in origin or Store.open(paths[0]).kind is not BALLOTS:
         return load_evidence(paths[0])
     facts = typed(origin, MaskFacts)

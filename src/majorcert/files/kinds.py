@@ -95,16 +95,21 @@ class ScoresFacts(VotingFacts):
     scores_one: int | None = None
 
 
+Share = Annotated[str, msgspec.Meta(pattern=r"^\d{1,4}(/[1-9]\d{0,3})?$")]
+
+
 class MaskFacts(ScoresFacts, kw_only=True):
     mask: str
-    mask_threshold: Annotated[str, msgspec.Meta(pattern=r"^\d{1,4}(/[1-9]\d{0,3})?$")] = "0"
+    mask_threshold: Share = "0"
 
 
 class PoolFacts(msgspec.Struct):
-    """What a verdict says of a pool."""
+    """What a verdict says of a pool, plain or masked."""
 
     weights: list[int]
     members: list[dict[str, Any]]
+    mask: str | None = None
+    mask_threshold: Share = "0"
 
 
 class PairsFacts(Facts, kw_only=True):

@@ -136,5 +136,6 @@ ALONE: Mapping[str, Callable[[Evidence, Patch], Verdict]] = {
     "drs-margin": drs,
     "drs-local": lambda each, patch: drs(each, patch, bound="local"),
     "pg-drs": lambda each, patch: replace(drs(each, patch, bound="local"), method="pg-drs"),
+    "pg-pool": lambda each, patch: replace(drs(each, patch, bound="local"), method="pg-pool"),
 }
 METHODS = (*TOGETHER, "detection", *ALONE)

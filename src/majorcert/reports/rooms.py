@@ -17,7 +17,7 @@ from majorcert.core.threat import Bools, Patch
 from majorcert.defences.bounds import Bounds
 from majorcert.defences.clipped import ClippedScores
 from majorcert.defences.masking import MaskPairs
-from majorcert.defences.patchguard import MaskedScores
+from majorcert.defences.patchguard import MaskedPool, MaskedScores
 from majorcert.defences.pool import Pool
 from majorcert.reports.payload import Block
 
@@ -219,6 +219,12 @@ ROOMS: Mapping[type[Evidence], Room] = {
         REACH,
         title=lambda masked: f"masked {masked.scores.strategy}",
         alone={"pg-drs": None},
+        bound=lambda masked: masked.mask,
+    ),
+    MaskedPool: replace(
+        REACH,
+        title=lambda masked: f"masked pool of {masked.scores.strategy}",
+        alone={"pg-pool": None},
         bound=lambda masked: masked.mask,
     ),
     Bounds: replace(

@@ -23,6 +23,7 @@ WORDS = {
     "cbn": "clipped BagNet",
     "pg-bn": "PG-BN",
     "pool": "pooled votes",
+    "pg-pool": "pooled votes, masked",
     "double-masking": "double masking",
     "ibp": "interval bounds",
     "smoothed-vit": "Smoothed ViT",

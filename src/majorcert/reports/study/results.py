@@ -17,7 +17,7 @@ from majorcert.core.reach import Evidence
 from majorcert.core.threat import ImageSize, Patch, as_patch
 from majorcert.core.verdict import Verdict
 from majorcert.defences.clipped import ClippedScores
-from majorcert.defences.patchguard import MaskedScores
+from majorcert.defences.patchguard import MaskedPool, MaskedScores
 from majorcert.defences.pool import Pool
 from majorcert.defences.scores import Scores
 from majorcert.errors import StoreError
@@ -169,12 +169,13 @@ def _ensemble(study: CaseStudy, recipe: Recipe, stores: tuple[str, ...]) -> Resu
 
 
 def _pool_and_detection(defenders: Sequence[Evidence], patches: Sequence[Patch]) -> Iterator[Verdict]:
-    """The pool of several that vote, and detection by it and by the majority, where all of them can detect."""
+    """The pool of several that vote, plain and masked, and detection by the pool and by the majority, where all can."""
     rooms = [room_of(defender) for defender in defenders]
     if len(defenders) > 1 and all(room.votes for room in rooms):
         pool = Pool(defenders)
         for patch in patches:
             yield from alone(pool, patch)
+            yield from alone(MaskedPool(pool, patch), patch)
             yield detected([pool], patch, "pool")
     if all(room.detects for room in rooms):
         yield from (detected(defenders, patch, "majorcert-exact") for patch in patches)
