@@ -4,7 +4,7 @@ The stores are evidence of one split, best of the validation split: networks tha
 averages of any (`majorcert average`) as members of their own. Those images are used that all of them have. Prints a
 line for each mix, by majority and with the voters in one pool: clean accuracy, certified at each patch, and under the
 promise of detection; the best at the last patch first. `--say 3` tries pools in which some voters have up to three
-times the say of others; `--masked` tries PatchGuard's robust masking on the points of each pool, plainly and slowly.
+times the say of others; `--masked` tries PatchGuard's robust masking on the points of each pool.
 """
 
 import argparse
@@ -20,8 +20,6 @@ import numpy as np
 import numpy.typing as npt
 
 import majorcert as mc
-from majorcert.core.plurality import plurality, standing
-from majorcert.defences.pool import joint_cells
 from majorcert.errors import EvidenceError
 from majorcert.errors.frozen import filled
 from majorcert.files.truth import find_truth
@@ -32,7 +30,7 @@ Numbers = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class Mix:
-    """Members and a rule, and the defenders that it makes of them; of a masked pool that pool alone."""
+    """Members and a rule, and the defenders that it makes of them; of a masked pool those that vote."""
 
     names: str
     rule: str
@@ -42,9 +40,8 @@ class Mix:
     def measured(self, patches: Sequence[mc.Patch], truth: Numbers) -> list[float]:
         """Clean accuracy, then certified recovery at each patch, then certified detection at each patch."""
         if self.masked:
-            found = [masked_pool(self.defenders[0], patch) for patch in patches]
-            certified = [float((sure & (label == truth)).mean()) for label, sure in found]
-            return [float((found[-1][0] == truth).mean()), *certified, *[float("nan")] * len(patches)]
+            found = [mc.score(mc.patchguard(mc.Pool(self.defenders), patch), truth) for patch in patches]
+            return [found[-1].clean, *(each.certified for each in found), *[float("nan")] * len(patches)]
         recovered = [mc.score(mc.certify(self.defenders, patch), truth) for patch in patches]
         detected = [mc.score(mc.detect(self.defenders, patch), truth) for patch in patches]
         return [recovered[0].clean, *(each.certified for each in (*recovered, *detected))]
@@ -68,56 +65,11 @@ def pools(names: str, voters: list[mc.Ballots], say: int, *, masked: bool) -> It
     """Those in which the voters do not all have the same say, and those whose points are masked."""
     equal = mc.Pool(voters)
     if masked:
-        yield Mix(names, "masked", [equal], masked=True)
+        yield Mix(names, "masked", list[mc.Evidence](voters), masked=True)
     for says in product(range(1, say + 1), repeat=len(voters)):
         if gcd(*says) == 1 and max(says) > 1:
             weights = [points * more for points, more in zip(equal.weights, says, strict=True)]
             yield Mix(names, "pool " + ":".join(map(str, says)), [mc.Pool(voters, weights=weights)])
-
-
-def masked_pool(pool: Any, patch: mc.Patch) -> tuple[Numbers, Numbers]:
-    """(images,) labels and certificates of a pool where each label loses its loudest window of all members' ablations.
-
-    The windows are what placements touch, of all members together.
-    """
-    touched = [each.strategy.touched(patch, each.image_size) for each in pool.members]
-    tops, lefts = joint_cells([each.rows for each in touched])[0], joint_cells([each.columns for each in touched])[0]
-    seen = [each.masks()[each.rows[tops]][:, each.columns[lefts]] for each in touched]
-    windows = np.concatenate(seen, axis=2).reshape(len(tops) * len(lefts), -1).astype(np.float32)
-    votes = [mc.Scores.of_votes(each).points for each in pool.members]
-    found = []
-    for image in range(len(pool)):
-        weighed = zip(pool.weights, votes, strict=True)
-        found.append(
-            masked(np.concatenate([points * each[image].astype(np.float32) for points, each in weighed]), windows)
-        )
-    labels, certified = zip(*found, strict=True)
-    return np.array(labels), np.array(certified)
-
-
-def masked(points: Numbers, windows: Numbers) -> tuple[int, bool]:
-    """The label of one image, and whether Theorem 3 (docs/soundness.md) proves it, by definition.
-
-    Args:
-        points: (ablations, classes), whole.
-        windows: (windows, ablations), 1 for each that is touched.
-    """
-    total, inside = points.sum(axis=0), windows @ points
-    label = int(plurality((total - inside.max(axis=0))[None].astype(np.int64))[0])
-    rivals = standing((total - inside).astype(np.int64), np.arange(len(total)), len(total))
-    rivals[:, label] = -1
-    strongest, own, loudest = rivals.max(axis=1), inside[:, label], inside[:, label].max()
-
-    def lost(at: Numbers, hidden: Numbers) -> Numbers:
-        """Where the strongest rival beats the label, that many points of which are masked."""
-        left = (total[label] - own[at] - hidden).astype(np.int64)
-        return strongest[at] > standing(left, np.asarray(label), len(total))
-
-    doubtful = np.flatnonzero(lost(np.arange(len(windows)), loudest))
-    if lost(doubtful, loudest - own[doubtful]).any():  # a window that overlaps the loudest one leaves at least so much
-        return label, False
-    untouched = np.where(windows[doubtful] > 0, 0, points[:, label])
-    return label, not lost(doubtful, (untouched @ windows.T).max(axis=1)).any()
 
 
 def in_common(members: dict[str, mc.Evidence]) -> dict[str, mc.Evidence]:

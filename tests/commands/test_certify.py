@@ -82,6 +82,9 @@ def test_pool_and_detection(stores: list[Path]) -> None:
     header, *lines = (line.split("\t") for line in table.splitlines())
     assert header[-2:] == ["alerts", "n"]
     assert {len(line) for line in lines} == {len(header)}
+    (masked,) = told("certify", *stores[:2], "--patch", "1", "--method", "pg-pool", "--mask", "2")
+    expected = mc.patchguard(mc.Pool(votes), mc.Patch(1), mask=mc.Patch(2))
+    assert (masked["mask"], masked["n_certified"]) == ("2x2", expected.certified.sum())
     assert "a pool adds up votes" in asked("certify", *stores, "--patch", "1", "--method", "pool").stderr
 
 
@@ -109,9 +112,11 @@ def test_a_promise_of_the_label_that_each_method_makes(stores: list[Path], tmp_p
     assert "slack is for one voting defender" in asked("certify", *stores, *promised, "--slack", "1").stderr
 
 
-@pytest.mark.parametrize("method", ["majorcert-exact", "pg-drs", "pool", "detection", "drs-local"])
+@pytest.mark.parametrize("method", ["majorcert-exact", "pg-drs", "pool", "pg-pool", "detection", "drs-local"])
 def test_what_is_saved_is_verified_from_the_same_stores(method: str, stores: list[Path], tmp_path: Path) -> None:
-    used = {"majorcert-exact": stores, "pool": stores[:2], "detection": stores}.get(method, stores[:1])
+    used = {"majorcert-exact": stores, "pool": stores[:2], "pg-pool": stores[:2], "detection": stores}.get(
+        method, stores[:1]
+    )
     out = tmp_path / "verdict.jsonl"
     told("certify", *used, "--patch", "1", "--method", method, "-o", out)
     said = told("verify", out, "--sample", "all", "--evidence", *used)

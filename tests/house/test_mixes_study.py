@@ -1,4 +1,4 @@
-"""The study of mixes: what it says of masked pools, and its lines."""
+"""The study of mixes: its lines, and the images that it compares."""
 
 import sys
 from pathlib import Path
@@ -9,8 +9,6 @@ import pytest
 from calls import script
 
 import majorcert as mc
-
-PATCH = mc.Patch(2)
 
 
 @pytest.fixture(scope="module")
@@ -24,39 +22,6 @@ def ballots(strategy: str, seed: int, n_images: int = 60) -> mc.Ballots:
     told = rng.random((n_images, n)) < np.linspace(0.5, 1, n_images)[:, None]
     labels = np.where(told, (np.arange(n_images) % 3)[:, None], rng.integers(0, 3, (n_images, n)))
     return mc.Ballots(labels[:, :, None], strategy=strategy, image_size=(8, 8), n_classes=3)
-
-
-@pytest.mark.parametrize("strategy", ["columns:2", "rows:2", "blocks:3"])
-def test_a_masked_pool_of_one_is_patchguard(study: Any, strategy: str) -> None:
-    voter = ballots(strategy, 1)
-    label, certified = study.masked_pool(mc.Pool([voter]), PATCH)
-    expected = mc.patchguard(voter, PATCH)
-    assert np.array_equal(label, expected.predicted)
-    assert np.array_equal(certified, expected.certified)
-    assert 0 < certified.sum() < len(voter)
-
-
-def test_no_rewriting_of_what_a_patch_touches_changes_a_certified_masked_pool(study: Any) -> None:
-    members, rng = [ballots("columns:2", 1), ballots("rows:2", 2), ballots("blocks:3", 3)], np.random.default_rng(0)
-    label, certified = study.masked_pool(mc.Pool(members), PATCH)
-    assert 0 < certified.sum() < len(label)
-    changed = np.zeros(len(label), dtype=bool)
-    for top, left in np.ndindex(7, 7):
-        for rival in range(3):
-            attacked = []
-            for member in members:
-                touched = member.strategy.touched(PATCH, (8, 8)).mask(top, left)
-                labels = member.labels.copy()
-                said = (
-                    rng.integers(0, 3, (len(labels), touched.sum(), 1))
-                    if rival == 0
-                    else (label[:, None, None] + rival) % 3
-                )
-                labels[:, touched] = said
-                attacked.append(mc.Ballots(labels, strategy=member.strategy, image_size=(8, 8), n_classes=3))
-            changed |= study.masked_pool(mc.Pool(attacked), PATCH)[0] != label
-    assert not (changed & certified).any()
-    assert changed[~certified].any()
 
 
 def test_every_mix_has_a_line(

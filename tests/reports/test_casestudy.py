@@ -118,6 +118,7 @@ def test_rows_are_those_of_the_public_functions(folder: Path, defenders: list[mc
         ("majorcert-exact", *SPECS): mc.majorcert(defenders, patch),
         ("majorcert-paper", *SPECS): mc.majorcert(defenders, patch, reach="paper"),
         ("pool", *SPECS): mc.majorcert([mc.Pool(defenders)], patch),
+        ("pg-pool", *SPECS): patchguard(mc.Pool(defenders), patch),
     }
     detection = {
         ("majorcert-exact", *SPECS): mc.detect(defenders, patch),
@@ -142,7 +143,7 @@ def test_rows_are_those_of_the_public_functions(folder: Path, defenders: list[mc
         assert expected in rows
         assert 0 < certified < clean or verdict.promise == "detection"
         assert 0 < alerts.get("alerts", 1) < 100
-    assert len(rows) == 2 * (3 * 3 + 3 + 3) + 2 * (3 + 3), "who is in two recipes is told alone in the first"
+    assert len(rows) == 2 * (3 * 3 + 3 + 4) + 2 * (3 + 4), "who is in two recipes is told alone in the first"
 
 
 def test_results_are_written_read_and_the_same_with_two_workers(folder: Path) -> None:
