@@ -8,14 +8,11 @@ import typer
 
 from majorcert.commands.options import Json, Patches, Stores, Truth
 from majorcert.core.threat import as_patch
-from majorcert.defences.patchguard import MaskedPool
-from majorcert.defences.pool import Pool
-from majorcert.files.evidence import load_masked
 from majorcert.files.outputs import VERDICT, check_output
 from majorcert.files.truth import find_truth
 from majorcert.files.verdicts import save_all
 from majorcert.reports.asked import defenders_of, patches_of
-from majorcert.reports.methods import METHODS, Judged, as_table, counted, fragility, judged, unknown
+from majorcert.reports.methods import METHODS, Judged, as_table, counted, fragility, judged, unknown, used_by
 from majorcert.reports.terminal import remark, say_json, say_table
 
 Method = StrEnum("Method", {name: name for name in METHODS})  # type: ignore[misc]
@@ -62,13 +59,11 @@ def certify(
     results: Judged = []
     for chosen in [*(method or []), *(f"top-{k}" for k in top or [])] or ["majorcert-exact"]:
         for each in patches:
-            masking = [load_masked(store, each, guarded, mask_threshold) for store in evidence if chosen == "pg-drs"]
-            if chosen == "pg-pool":
-                masking = [MaskedPool(Pool(defenders), guarded or each, mask_threshold)]
+            used = used_by(chosen, evidence, defenders, each, guarded, mask_threshold)
             if fragile is not None:
-                masking = [defender.tolerating(fragile) for defender in masking]
+                used = [defender.tolerating(fragile) for defender in used]
             for promised in JOINT if promise == "joint" else [promise]:
-                results += judged(chosen, masking or defenders, each, slack, promised)
+                results += judged(chosen, used, each, slack, promised)
     if out is not None:
         save_all([verdict for _, verdict in results], out)
     lines = [counted(who, verdict, labels) for who, verdict in results]

@@ -31,20 +31,14 @@ def count_votes(labels: Ints, n_classes: int) -> Ints:
 def kept_votes(labels: Ints, listed: Ints, touched: Touched) -> Ints:
     """(images, slots, cell rows, cell columns) the votes for each listed label that a patch leaves alone."""
     image, slot = np.nonzero(listed != NO_LABEL)
-    votes = votes_for(labels, image, listed[image, slot])
+    wanted = listed[image, slot].astype(labels.dtype)[:, None]
+    votes = labels[image, :, 0] == wanted
+    for further in range(1, labels.shape[2]):
+        votes |= labels[image, :, further] == wanted
     found = votes.sum(axis=1, dtype=np.int32)[:, None, None] - touched.sums(votes)
     kept = np.zeros((*listed.shape, *found.shape[1:]), dtype=found.dtype)
     kept[image, slot] = found
     return kept
-
-
-def votes_for(labels: Ints, image: Ints, label: Ints) -> Bools:
-    """(pairs, ablations) does this ballot of that image name that label?"""
-    wanted = label.astype(labels.dtype)[:, None]
-    votes = labels[image, :, 0] == wanted
-    for further in range(1, labels.shape[2]):
-        votes |= labels[image, :, further] == wanted
-    return votes
 
 
 def rewritable(fragile: Bools | None, touched: Touched) -> Ints:

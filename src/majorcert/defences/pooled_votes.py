@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from majorcert.core.plurality import Ints
 from majorcert.core.regions import Strategy, Touched
-from majorcert.core.tally import votes_for
 from majorcert.core.threat import Bools, ImageSize, Patch
 from majorcert.defences.pool import Pool, cells_at, joint_cells
 from majorcert.defences.scores import Points, check_solid
@@ -97,7 +96,11 @@ class PooledVotes:
         kind = np.dtype(np.uint8 if max(self.pool.weights) < 2**8 else np.int32)
         each = []
         for weight, member in zip(self.pool.weights, self.pool.members, strict=True):
-            each.append(votes_for(member.labels, image, label) * kind.type(weight))
+            labels, wanted = member.labels, label.astype(member.labels.dtype)[:, None]
+            votes = labels[image, :, 0] == wanted
+            for further in range(1, labels.shape[2]):
+                votes |= labels[image, :, further] == wanted
+            each.append(votes * kind.type(weight))
         return np.concatenate(each, axis=1)
 
     def totals(self) -> Ints:
@@ -105,7 +108,7 @@ class PooledVotes:
         return self.pool.solid_points()  # all are solid
 
     def most(self) -> Ints:
-        """(ablations,) the most points that any of them gives to a label."""
+        """(ablations,) the most points that any of them gives to a label, or more."""
         return np.repeat(self.pool.weights, [member.labels.shape[1] for member in self.pool.members])
 
     @property

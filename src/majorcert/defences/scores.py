@@ -109,8 +109,8 @@ class Scores:
         return self.points.sum(axis=1, dtype=np.int64)
 
     def most(self) -> Ints:
-        """(ablations,) the most points that any of them gives to a label."""
-        return self.points.max(axis=(0, 2), initial=0)
+        """(ablations,) the most points that any of them gives to a label, or more."""
+        return np.full(self.points.shape[1], self.points.max(initial=0))
 
     def of(self, image: Ints, label: Ints) -> Points:
         """(pairs, ablations) the points of one label of one image."""

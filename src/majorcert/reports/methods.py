@@ -11,9 +11,11 @@ from majorcert.core.reach import Evidence
 from majorcert.core.threat import Patch
 from majorcert.core.verdict import Verdict
 from majorcert.defences.joint import joint
+from majorcert.defences.patchguard import MaskedPool
 from majorcert.defences.pool import Pool
 from majorcert.defences.top_k import top_k
 from majorcert.errors import EvidenceError
+from majorcert.files.evidence import load_masked
 from majorcert.reports.contents import defender_names
 from majorcert.reports.rooms import room_of
 from majorcert.reports.score import summary
@@ -54,6 +56,20 @@ def _promised(promise: str, method: str, defenders: Sequence[Evidence], patch: P
         raise EvidenceError(f"{promise} is promised of majorcert-exact, pool or drs-local, not of {method}")
     together = [Pool(defenders)] if method == "pool" else defenders
     return [(" + ".join(names), ALERTING[promise](together, patch, slack))]
+
+
+def used_by(
+    method: str,
+    stores: Sequence[str],
+    defenders: Sequence[Evidence],
+    patch: Patch,
+    mask: Patch | None,
+    threshold: float,
+) -> list[Evidence]:
+    """The defenders as they are, or masked if the method masks: each alone, from its scores, or their pool."""
+    if method == "pg-pool":
+        return [MaskedPool(Pool(defenders), mask or patch, threshold)]
+    return [load_masked(each, patch, mask, threshold) for each in stores] if method == "pg-drs" else list(defenders)
 
 
 def unknown(defenders: Sequence[Evidence], patches: Sequence[Patch]) -> list[str]:

@@ -13,7 +13,7 @@ from majorcert.reports.study.results import Results, part_of_split
 
 ABOUT = """Accuracy in percent. Recovery: clean, and certified that no patch changes the label.
 Detection: correct without an alert, certified that no patch changes the label without one, and alerts on clean images;
-whoever predicts must give a bound on the patch size, as for pg-drs and pg-bn, which mask windows of that size."""
+whoever predicts must give a bound on the patch size, as for pg-drs, pg-bn and pg-pool, which mask windows of it."""
 ABOUT_MASKING = """MASKING: here a bound on the patch size is known at prediction time, for recovery too.
 masks:5/3 speak of patches up to 5x5, with a mask every 3 pixels; of a larger patch they promise nothing."""
 LONGEST = 2000
