@@ -209,3 +209,16 @@ def test_rounding_does_less_than_is_counted(monkeypatch: pytest.MonkeyPatch) -> 
         rough = replace(ours, network=copy.deepcopy(ours.network).float())
         wrong = (rough._leads(Clean.of(rough.network, images), labels, Patch(3), places).double() - exact).abs().max()
         assert 2.0**-29 * slack < float(wrong) < slack / 2
+
+
+def test_a_lead_within_rounding_is_not_believed() -> None:
+    network = tiny(0, 1)
+    with torch.no_grad():
+        for weights in network.parameters():
+            weights.zero_()
+        network.last.bias[2] = -1
+    defender = BoundsDefender(network.double(), "bounds:2", image_size=SIZE, channels=1)
+    slack = defender.bounder.slack
+    for lead, reach in ((slack / 2, 0b011), (2 * slack, 0b001)):
+        defender.bounder.network.last.bias[1] = -lead
+        assert (defender.evidence(torch.rand(1, 1, *SIZE)).words == reach).all()
