@@ -10,7 +10,7 @@ import majorcert as mc
 from majorcert.core.reach import NO_LABEL
 from majorcert.nets.joined import Cascade
 from majorcert.nets.masked import MaskCutter, centred, outside, shown
-from majorcert.nets.masker import Masker, _Look
+from majorcert.nets.masker import Masker, _Look, _order
 from majorcert.nets.models import ModelConfig, average, build, mirror
 from majorcert.nets.models import cascade as cascaded
 from majorcert.nets.shards import fetched
@@ -144,6 +144,14 @@ def test_only_what_is_needed_is_looked_at(wary: bool) -> None:
     covering = int(hidden[:, :2, :2].any(dim=2).any(dim=1).sum())
     assert covering == 1
     assert (seen[0], sum(seen[1:])) == (len(hidden), 1 if wary else len(hidden) - 1)
+
+
+def test_the_second_mask_is_first_the_one_that_hides_what_speaks_for_the_label() -> None:
+    labels = torch.full((1, 3, 3), NO_LABEL, dtype=torch.int32)
+    labels.diagonal(dim1=1, dim2=2)[:] = torch.tensor([0, 1, 0])
+    scores = torch.tensor([[[0.9, 0.1], [0.2, 0.8], [0.6, 0.4]]])
+    assert _order(labels, scores).tolist() == [[[1, 2], [0, 2], [1, 0]]]
+    assert _order(labels[:0], scores[:0]).shape == (0, 3, 2)
 
 
 def cascade(sure: float = 0.6) -> tuple[Masker, Cascade]:

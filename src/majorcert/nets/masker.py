@@ -113,21 +113,22 @@ class Masker:
     def _singles(self, images: Tensor, progress: Progress | None) -> "_Look":
         """Tables in which every image was looked at under each mask alone."""
         look, mask = _Look(self, images, progress), torch.arange(self.n_masks)
-        look.at(range(len(images)), mask, mask)
+        scores = look.at(range(len(images)), mask, mask)
+        look.order = _order(look.labels, scores.view(*look.labels.shape[:2], scores.shape[1]))
         return look
 
     def _rounds(self, look: "_Look", wanted: Callable[[], Tensor]) -> None:
         """Look at the (images, masks) rows that are wanted, a few pairs at a time, as long as they are wanted."""
         done = 0
         while done < self.n_masks - 1:
-            shift = torch.arange(done + 1, min(2 * done + 2, self.n_masks), device=look.labels.device)
-            which, first = wanted().nonzero().repeat_interleave(len(shift), dim=0).T
-            second = (first + shift.repeat(len(first) // len(shift))) % self.n_masks
+            seconds = look.order[:, :, done : 2 * done + 1]
+            which, first = (rows := wanted()).nonzero().repeat_interleave(seconds.shape[2], dim=0).T
+            second = seconds[rows].flatten()
             # A pair that another row has asked for, now or before, is looked at once.
             asked = torch.zeros_like(look.labels, dtype=torch.bool)
             asked[which, torch.minimum(first, second), torch.maximum(first, second)] = True
             look.views(*(asked & (look.labels == NO_LABEL)).nonzero().T)
-            done += len(shift)
+            done += seconds.shape[2]
 
 
 class _Look:
@@ -141,19 +142,20 @@ class _Look:
         shape = len(images), masker.n_masks, masker.n_masks
         self.labels = torch.full(shape, NO_LABEL, dtype=torch.int32, device=scorer.device)
         self.distance = torch.zeros(shape, device=scorer.device)
+        self.order = self.labels[:, :, :0]  # of the second masks of each row, once all are looked at alone
         self.health = Health(*torch.ones(2, dtype=torch.bool, device=scorer.device))
 
-    def at(self, images: range | Tensor, first: Tensor, second: Tensor) -> None:
+    def at(self, images: range | Tensor, first: Tensor, second: Tensor) -> Tensor:
         """Look at each of these images under each of these pairs."""
         which = torch.as_tensor(images).repeat_interleave(len(first))
-        self.views(which, first.repeat(len(images)), second.repeat(len(images)))
+        return self.views(which, first.repeat(len(images)), second.repeat(len(images)))
 
-    def views(self, *place: Tensor) -> None:
-        """Look at these views: numbers of images, of first and of second masks."""
+    def views(self, *place: Tensor) -> Tensor:
+        """Look at these views: numbers of images, of first and of second masks; of each the network's scores."""
         which, first, second = place = tuple(each.to(self.sheet.device) for each in place)
-        if not len(which):
-            return
         masker = self.masker
+        if not len(which):
+            return self.sheet.new_empty((0, masker.scorer.n_classes))
         probabilities = self._scored(masker.scorer, place)
         with torch.inference_mode():
             labels, distance = _said(probabilities)
@@ -167,6 +169,7 @@ class _Look:
                 labels[asked], distance[asked] = some
             for here in ((which, first, second), (which, second, first)):
                 self.labels[here], self.distance[here] = labels, distance
+        return probabilities
 
     def _scored(self, scorer: Scorer, place: tuple[Tensor, ...], *, again: bool = False) -> Tensor:
         """(views, classes) the probabilities of these views."""
@@ -203,6 +206,18 @@ class _Look:
 def _said(probabilities: Tensor) -> tuple[Tensor, Tensor]:
     """(views,) labels, and how far every probability may move before each changes."""
     return votes_of(probabilities, None, 1)[:, 0].int(), distance_of(probabilities, None)
+
+
+def _order(labels: Tensor, scores: Tensor) -> Tensor:
+    """(images, masks, masks - 1) the second masks of each row: first those under which, alone, its label scores least.
+
+    They hide what speaks for it, so a row that is mixed is soon known to be. Nothing else depends on the order.
+    """
+    n = labels.shape[1]
+    own = labels.diagonal(dim1=1, dim2=2).long()[:, None].expand(-1, n, -1)
+    kept = scores.gather(2, own).transpose(1, 2)
+    itself = torch.eye(n, dtype=torch.bool, device=kept.device)
+    return kept.masked_fill(itself, torch.inf).argsort(dim=2, stable=True)[:, :, :-1]
 
 
 def _both(
