@@ -6,6 +6,7 @@ mask leaves the same label, decides alone. That all pairs agree, the published c
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -75,13 +76,7 @@ class Masks:
     def cells(self, patch: Patch, image_size: ImageSize) -> tuple[Bools, Ints, Ints]:
         """(cell rows, cell columns, masks): placements that the same masks cover, in cells; and the cell of each row
         and column of placements. On large images there are far fewer cells."""
-        covering, places = self.covering(patch, image_size), []
-        for axis in (0, 1):
-            lines = np.moveaxis(covering, axis, 0).reshape(covering.shape[axis], -1)
-            _, first, place = np.unique(np.packbits(lines, axis=1), axis=0, return_index=True, return_inverse=True)
-            covering = covering.take(first, axis=axis)
-            places.append(place.reshape(-1))
-        return covering, places[0], places[1]
+        return _cells(self, patch, (image_size[0], image_size[1]))
 
     def _runs(self, image_size: ImageSize) -> tuple[Bools, Bools]:
         """(masks down, height) and (masks across, width): the rows and the columns that are hidden."""
@@ -93,6 +88,20 @@ class Masks:
             offset = np.arange(n_pixels) - starts[:, None]
             runs.append((offset >= 0) & (offset < size))
         return runs[0], runs[1]
+
+
+@lru_cache(maxsize=16)
+def _cells(masks: Masks, patch: Patch, image_size: ImageSize) -> tuple[Bools, Ints, Ints]:
+    """`Masks.cells`, found once for all images and never written to."""
+    covering, places = masks.covering(patch, image_size), []
+    for axis in (0, 1):
+        lines = np.moveaxis(covering, axis, 0).reshape(covering.shape[axis], -1)
+        _, first, place = np.unique(np.packbits(lines, axis=1), axis=0, return_index=True, return_inverse=True)
+        covering = covering.take(first, axis=axis)
+        places.append(place.reshape(-1))
+    for each in (covering, *places):
+        each.flags.writeable = False
+    return covering, places[0], places[1]
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
