@@ -138,6 +138,8 @@ def packed(files: Sequence[File], given: argparse.Namespace, side: int) -> None:
     precision = evidence.provenance["precision"]
     note = f"the network as it is, in {precision}, {given.masks}x{given.masks} masks"
     command = f"{COMMAND} --precision {precision}" + (f" --masks {given.masks}" if finer else "")
+    command += f" --limit {given.limit}" if given.limit else ""
+    command += "" if given.patches == PATCHES else f" --patches {' '.join(given.patches)}"
     recipe = Recipe(name, (), note=note, command=command, alternatives=True)
     for item in pack(together, given.out, recipe, given.work / "truth.npy"):
         print(f"{item.store}: {item.n_bytes / 1e6:.2f} MB")
