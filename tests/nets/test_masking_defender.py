@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 import majorcert as mc
 from majorcert.commands.app import app
 from majorcert.core.reach import NO_LABEL
+from majorcert.defences import masking
 from majorcert.errors import EvidenceError, ModelError, StoreError
 from majorcert.files.evidence import load_evidence
 from majorcert.files.store import Store
@@ -158,6 +159,7 @@ def test_a_mask_that_hides_only_part_of_the_patch_is_caught(
     network: torch.nn.Module, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(mc.Masks, "covering", _partly_covering)
+    monkeypatch.setattr(masking, "_cells", masking._cells.__wrapped__)
     assert attacked(defender(network), drawn(6, 1000)[0], n_random=8).n_broken
 
 
