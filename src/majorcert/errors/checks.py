@@ -8,6 +8,7 @@ import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
+from itertools import combinations
 from os import PathLike
 from typing import Any
 
@@ -173,8 +174,8 @@ def checked_ballots(labels: npt.ArrayLike, n_classes: int, abstain: int, strateg
     array = array[:, :, None] if array.ndim == 2 else array
     check_ablations(array.shape[1], "ballots", strategy, image_size)
     found = checked_labels(array, n_classes, abstain, f", or ABSTAIN ({abstain});")
-    ordered = np.sort(found, axis=2) if found.shape[2] > 1 else found
-    if ((ordered[:, :, 1:] == ordered[:, :, :-1]) & (ordered[:, :, 1:] != abstain)).any():
+    pairs = combinations(np.moveaxis(found, 2, 0), 2)
+    if any(((one == other) & (one != abstain)).any() for one, other in pairs):
         raise BallotsError("a ballot names a label twice; a label may be voted for once in each ballot")
     return found
 
