@@ -416,9 +416,10 @@ def test_mistakes_cost_one_sentence(
     assert "there is no folder" in refused("vote", tmp_path / "none", data)
     assert "there is no folder 'cifar99'" in refused("predict", picture, "--ensemble", "cifar99", "--patch", "1")
     assert "9x9 patch does not fit" in refused("predict", picture, "--ensemble", runs, "--patch", "9")
-    assert "cannot read 'stars:4' as a strategy" in refused("train", data, "--strategy", "stars:4", *out)
+    # What can be seen from the words alone is said before an image is read.
+    assert "cannot read 'stars:4' as a strategy" in refused("train", "nowhere", "--strategy", "stars:4", *out)
+    assert "there is no recipe 'cake'" in refused("train", "nowhere", "--strategy", "rows:2", "--recipe", "cake", *out)
     assert "cannot find 'nowhere'" in refused("train", "nowhere", "--strategy", "rows:2", *out)
-    assert "there is no recipe 'cake'" in refused("train", data, "--strategy", "rows:2", "--recipe", "cake", *out)
     assert "'canvas' or 'crop'" in refused("train", data, "--strategy", "rows:2", "--view", "map", *out)
     assert "there is no split 'tests'" in refused("vote", runs, data, "--split", "tests")
     assert "digits has the classes 0, 1, 2 and 7 more" in refused("vote", runs, "digits")

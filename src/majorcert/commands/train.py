@@ -72,15 +72,14 @@ def train(
     Example: majorcert train digits --strategy rows:3 --strategy columns:3 --strategy blocks:4 --out runs
     """
     from majorcert.nets.data import load_to_train
-    from majorcert.nets.folders import check_begun
     from majorcert.nets.hiding import Hiding
     from majorcert.nets.images import parse_size
     from majorcert.nets.train import Epoch, Progress
     from majorcert.nets.validation import tried
-    from majorcert.nets.verbs import tell_reading
+    from majorcert.nets.verbs import check_asked, tell_reading
     from majorcert.nets.verbs import train as train_defenders
 
-    check_begun(out, data, resume=resume)
+    check_asked(out, data, strategy or (), recipe, resume=resume)
     reading: dict[str, Any] = {"split": split, "data_dir": data_dir, "seed": split_seed, "skip_bad": skip_bad}
     reading |= {"image_size": None if size is None else parse_size(size), "resizing": Resizing(cast(Any, fit))}
     with bar("reading") as shown:

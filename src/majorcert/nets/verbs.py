@@ -21,7 +21,7 @@ from majorcert.nets.ensemble import load_defender
 from majorcert.nets.ensemble_file import write_members
 from majorcert.nets.estimate import seconds_of
 from majorcert.nets.folders import check_apart, check_begun
-from majorcert.nets.hiding import Hiding
+from majorcert.nets.hiding import Hiding, read_hiding
 from majorcert.nets.member import Member
 from majorcert.nets.mirrors import mirrored_classes
 from majorcert.nets.models import factories_in
@@ -47,6 +47,13 @@ def network_first(train: Callable[..., Trained]) -> Callable[..., Trained]:
         return train(*given, **how)
 
     return either
+
+
+def check_asked(out: Path, data: Any, strategies: Sequence[str], recipe: str | None, *, resume: bool) -> None:
+    """Refuse what can never be trained, before a single image is read."""
+    check_begun(out, data, resume=resume)
+    for spec in (*strategies_of(recipe or "best"), *strategies):
+        read_hiding(spec)
 
 
 @network_first
@@ -103,7 +110,7 @@ def train(
         What came of each run; the last one was interrupted if it is not finished.
     """
     out = Path(out)
-    check_begun(out, data, resume=resume)
+    check_asked(out, data, strategies or (), recipe, resume=resume)
     if isinstance(data, str):
         data, validation = load_to_train(data, split)
     against = [str(patch) for patch in read_patches(patches, data.image_size, data.photos)]
