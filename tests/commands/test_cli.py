@@ -419,6 +419,9 @@ def test_mistakes_cost_one_sentence(
     # What can be seen from the words alone is said before an image is read.
     assert "cannot read 'stars:4' as a strategy" in refused("train", "nowhere", "--strategy", "stars:4", *out)
     assert "there is no recipe 'cake'" in refused("train", "nowhere", "--strategy", "rows:2", "--recipe", "cake", *out)
+    assert "there is no model 'resnett'" in refused("train", "nowhere", "--model", "resnett", *out)
+    assert "No module named 'no_nets'" in refused("train", "nowhere", "--model", "factory:no_nets:make", *out)
+    assert "there is no device 'gpu'" in refused("train", "nowhere", "--device", "gpu", *out)
     assert "cannot find 'nowhere'" in refused("train", "nowhere", "--strategy", "rows:2", *out)
     assert "'canvas' or 'crop'" in refused("train", data, "--strategy", "rows:2", "--view", "map", *out)
     assert "there is no split 'tests'" in refused("vote", runs, data, "--split", "tests")

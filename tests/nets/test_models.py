@@ -10,7 +10,7 @@ from torch import nn
 
 from majorcert.errors import ModelError
 from majorcert.nets.folded import folded
-from majorcert.nets.models import ModelConfig, average, build, n_weights, small
+from majorcert.nets.models import ModelConfig, average, build, check_named, n_weights, small
 from majorcert.nets.resnet import resnet
 
 TINY = ModelConfig("resnet", 5, 3, width=4, blocks=(1, 1), strides=(1, 2))
@@ -196,3 +196,5 @@ def test_timm_is_asked_for_the_right_network(monkeypatch: pytest.MonkeyPatch) ->
     assert build(ModelConfig("timm:known", 3, 7)).eval()(random_views(2, 3, 8, 8)).shape == (2, 7)
     with pytest.raises(ModelError, match="timm cannot build 'other': Unknown model"):
         build(ModelConfig("timm:other", 3, 7))
+    with pytest.raises(ModelError, match="timm cannot build 'other'"):
+        check_named("timm:other")

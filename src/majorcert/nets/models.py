@@ -21,7 +21,7 @@ from majorcert.nets.efficientnet import LITE, efficientnet
 from majorcert.nets.ibp import IntervalNet
 from majorcert.nets.joined import Average, Cascade, Mirror
 from majorcert.nets.local import LOCAL, local
-from majorcert.nets.own import FACTORY, NORMAL, Normal, colours_of, made, place_of
+from majorcert.nets.own import FACTORY, NORMAL, Normal, colours_of, function_of, made, place_of
 from majorcert.nets.resnet import Stride, resnet
 from majorcert.nets.views import VIEWS, View
 from majorcert.nets.vit import VisionTransformer
@@ -171,6 +171,15 @@ def n_weights(config: ModelConfig) -> int:
         if config.name.startswith("timm:"):
             return 0  # some of timm cannot be built so; but nothing in a configuration can make them larger
         raise
+
+
+def check_named(name: str) -> None:
+    """Refuse the name of a network that cannot be made, before the images are known that it is for."""
+    if factories_in(some := ModelConfig(name, 3, 2)):
+        function_of(name)
+    elif not n_weights(some):  # of timm, and perhaps not there
+        with torch.random.fork_rng([]):
+            build(some)
 
 
 def check_weights(config: ModelConfig, weights: Mapping[str, Tensor]) -> None:

@@ -4,6 +4,7 @@ import importlib
 import math
 import re
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -22,14 +23,24 @@ PLACE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 def made(name: str, allowed: Sequence[str]) -> nn.Module:
     """The network that a function makes, which is imported and called only if the user allows that very function."""
     factory = check_allowed(name, allowed)
-    module, function = factory.split(":")
+    function = function_of(factory)
     try:
-        network = getattr(importlib.import_module(module), function)()
+        network = function()
     except Exception as error:  # whatever the user's own code raises
         raise ModelError(f"{factory} makes no network: {type(error).__name__}: {reason(error)}") from error
     if not isinstance(network, nn.Module):
         raise ModelError(f"{factory} returns a torch.nn.Module, got {type(network).__name__}")
     return network
+
+
+def function_of(name: str) -> Any:
+    """The function in "factory:package.module:function", imported and not called."""
+    factory = place_of(name)
+    module, function = factory.split(":")
+    try:
+        return getattr(importlib.import_module(module), function)
+    except Exception as error:  # whatever the user's own code raises
+        raise ModelError(f"{factory} makes no network: {type(error).__name__}: {reason(error)}") from error
 
 
 def check_allowed(name: str, allowed: Sequence[str]) -> str:

@@ -24,7 +24,7 @@ from majorcert.nets.folders import check_apart, check_begun
 from majorcert.nets.hiding import Hiding, read_hiding
 from majorcert.nets.member import Member
 from majorcert.nets.mirrors import mirrored_classes
-from majorcert.nets.models import factories_in
+from majorcert.nets.models import check_named, factories_in
 from majorcert.nets.recipes import adapted, recipe_for, strategies_of
 from majorcert.nets.recipes import recipe as named
 from majorcert.nets.resizing import resizing_of
@@ -49,11 +49,16 @@ def network_first(train: Callable[..., Trained]) -> Callable[..., Trained]:
     return either
 
 
-def check_asked(out: Path, data: Any, strategies: Sequence[str], recipe: str | None, *, resume: bool) -> None:
+def check_asked(
+    out: Path, data: Any, strategies: Sequence[str], recipe: str | None, model: Any, device: Any, *, resume: bool
+) -> None:
     """Refuse what can never be trained, before a single image is read."""
     check_begun(out, data, resume=resume)
     for spec in (*strategies_of(recipe or "best"), *strategies):
         read_hiding(spec)
+    if isinstance(model, str):
+        check_named(model)
+    usable_device(device)
 
 
 @network_first
@@ -110,13 +115,13 @@ def train(
         What came of each run; the last one was interrupted if it is not finished.
     """
     out = Path(out)
-    check_asked(out, data, strategies or (), recipe, resume=resume)
+    check_asked(out, data, strategies or (), recipe, model, device, resume=resume)
+    where, own = usable_device(device), Own.of(model, factory, mean, std)
     if isinstance(data, str):
         data, validation = load_to_train(data, split)
     against = [str(patch) for patch in read_patches(patches, data.image_size, data.photos)]
     if told is not None and any(is_of_photo(patch) for patch in patches):
         told(f"{', '.join(patches)}: at most {', '.join(against)} of {data.image_size[0]}x{data.image_size[1]} pixels")
-    where, own = usable_device(device), Own.of(model, factory, mean, std)
     chosen = recipe or ("masking" if patches and not strategies else recipe_for(strategies or [], data.image_size))
     usual = strategies_of(chosen, against) if not strategies else ()
     specs = strategies or scaled_apart(usual, data.image_size, chosen, patch_given=bool(patches))
