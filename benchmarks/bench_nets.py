@@ -29,7 +29,6 @@ from majorcert.nets.data import Dataset
 from majorcert.nets.models import ModelConfig, build
 from majorcert.nets.train import train
 from majorcert.nets.views import VIEWS, View, in_channels
-from majorcert.nets.vote import of_votes
 from majorcert.nets.voter import Voter
 
 SIZE = (32, 32)
@@ -70,7 +69,7 @@ def best(works: dict[str, Callable[[], object]], repeats: int) -> dict[str, floa
 
 def voted(found: Voter, data: Dataset, folder: str) -> None:
     """Into a fresh store, which stays until the end: to delete it is not a part of voting."""
-    of_votes(found).write(data, Path(tempfile.mkdtemp(dir=folder)) / "e.zarr")
+    found.recording().write(data, Path(tempfile.mkdtemp(dir=folder)) / "e.zarr")
 
 
 def bare(model: Callable[[torch.Tensor], torch.Tensor], batches: list[torch.Tensor]) -> None:
@@ -162,7 +161,7 @@ def ten_patch_sizes(width: int) -> dict[str, Any]:
     """What ART needs all its forward passes for, from the store."""
     data, found = pictures(64), voter("columns:4", "crop", width)
     with tempfile.TemporaryDirectory() as folder:
-        of_votes(found).write(data, Path(folder) / "e.zarr")
+        found.recording().write(data, Path(folder) / "e.zarr")
         mc.Ballots.load(Path(folder) / "e.zarr")  # imports Zarr
         begun = time.perf_counter()
         ballots = mc.Ballots.load(Path(folder) / "e.zarr")

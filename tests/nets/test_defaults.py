@@ -17,9 +17,9 @@ from majorcert.nets import estimate, learner
 from majorcert.nets import train as training
 from majorcert.nets.config import TrainConfig
 from majorcert.nets.data import Dataset, load_to_train
-from majorcert.nets.defaults import duration, scaled, scaled_apart, suited
+from majorcert.nets.defaults import scaled, scaled_apart, suited
 from majorcert.nets.defender import Defender
-from majorcert.nets.estimate import seconds_of
+from majorcert.nets.estimate import duration, seconds_of
 from majorcert.nets.mirrors import mirrored_classes
 from majorcert.nets.recipes import RECIPES, digits, recipe, strategies_of
 from majorcert.nets.train import Epoch

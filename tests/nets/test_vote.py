@@ -25,7 +25,6 @@ from majorcert.nets.scorer import cpu_tile
 from majorcert.nets.shards import Progress
 from majorcert.nets.tensor_votes import most_votes, votes_of
 from majorcert.nets.views import in_channels
-from majorcert.nets.vote import of_votes
 from majorcert.nets.voter import Voter
 
 torch.set_num_threads(1)
@@ -38,7 +37,7 @@ def pictures(n: int, size: tuple[int, int] = (10, 8), channels: int = 3) -> Data
 
 
 def vote(voter: Voter, dataset: Dataset, path: Path | str, *, scores: bool = False, **options: Any) -> None:
-    of_votes(voter, scores=scores).write(dataset, path, **options)
+    voter.recording(scores=scores).write(dataset, path, **options)
 
 
 def voter(

@@ -113,8 +113,7 @@ class Blueprint:
         try:
             content = read_bytes(path, MAX_WEIGHTS_BYTES)
         except (OSError, ValueError) as error:
-            said = error.strerror if isinstance(error, OSError) else reason(error)
-            raise ModelError(f"cannot read {path}: {said}; it belongs beside {DEFENDER}") from None
+            raise ModelError(f"cannot read {path}: {reason(error)}; it belongs beside {DEFENDER}") from None
         if hashlib.sha256(content).hexdigest() != self.weights_sha256:
             raise ModelError(
                 f"{path} is not the file that {DEFENDER} is about (SHA-256 differs); restore it or train again"

@@ -79,7 +79,7 @@ class Bounder:
     def labels(self, images: Tensor) -> tuple[Tensor, Tensor]:
         """(images,) what the network says of uint8 or float images, on a tie the smaller label; and all logits."""
         with settled(self.device):
-            logits = self.network(self._unit(images))
+            logits = self.network(to_unit(images.to(self.device), torch.float64))
             number = torch.arange(self.n_classes, device=self.device)
             top = logits == logits.amax(dim=1, keepdim=True)
             return torch.where(top, number, self.n_classes - 1).amin(dim=1), logits
@@ -88,7 +88,8 @@ class Bounder:
         """The labels of images, and those that no bound excludes, perhaps still being computed."""
         labels, logits = self.labels(images)
         with settled(self.device):
-            clean, own = Clean.of(self.network, self._unit(images)), F.one_hot(labels, self.n_classes) > 0
+            clean = Clean.of(self.network, to_unit(images.to(self.device), torch.float64))
+            own = F.one_hot(labels, self.n_classes) > 0
             words = packed(torch.ones_like(own)[:, None].expand(-1, self.n_placements, -1))
             for patch, part in self.sizes.parts(self.image_size):
                 for places in self._alike(patch, len(images)):
@@ -99,10 +100,6 @@ class Bounder:
                         progress(leads.shape[0] * leads.shape[1])
             finite = logits.isfinite().all()
             return Found(labels, words, Health(finite, torch.ones_like(finite)))
-
-    def _unit(self, images: Tensor) -> Tensor:
-        there = images.to(self.device)
-        return to_unit(there, torch.float64) if there.dtype == torch.uint8 else there.double()
 
     def _alike(self, patch: Patch, n_images: int) -> Iterator[Tensor]:
         """(n, 2) placements that begin at the same pixel of a stride each, some at a time; all of them in the end."""

@@ -83,11 +83,3 @@ def suited(config: TrainConfig, image_size: ImageSize, n_images: int, device: to
         ema_decay=config.ema_decay if n_steps >= 4_000 else min(config.ema_decay, 0.99),
         augment=replace(config.augment, shift=config.augment.shift * side // 32 if side > 32 else config.augment.shift),
     )
-
-
-def duration(seconds: float) -> str:
-    """A time in words: "1 second", "40 seconds", "12 minutes", "3.4 hours", "2.1 days"."""
-    for name, length in (("days", 86_400), ("hours", 3_600), ("minutes", 60)):
-        if seconds >= (2 * length if name == "minutes" else length):
-            return f"{seconds / length:.{0 if name == 'minutes' else 1}f} {name}"
-    return "1 second" if seconds < 1.5 else f"{round(seconds)} seconds"

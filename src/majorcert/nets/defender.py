@@ -29,7 +29,6 @@ from majorcert.nets.rules import VOTES
 from majorcert.nets.scorer import Precision
 from majorcert.nets.shards import CHUNK_IMAGES
 from majorcert.nets.views import View
-from majorcert.nets.vote import of_votes
 from majorcert.nets.voter import Voter, checked
 
 
@@ -100,7 +99,7 @@ class Defender(Member):
         return f"Defender({self.strategy}, {self.view}, {len(self.class_names)} classes, images of {height}x{width})"
 
     def recording(self, *, scores: bool = False, certify_only: bool = False) -> Recording:
-        return of_votes(self.voter, scores=scores, certify_only=certify_only)
+        return self.voter.recording(scores=scores, certify_only=certify_only)
 
     def scores(self, images: Images) -> npt.NDArray[np.float32]:
         """(images, ablations, classes) the probabilities that the network gives to each view."""

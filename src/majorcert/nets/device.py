@@ -3,6 +3,7 @@
 import os
 
 import torch
+from torch import Tensor
 
 from majorcert.errors import ModelError
 
@@ -25,6 +26,12 @@ def usable_device(device: torch.device | str) -> torch.device:
             f"{device!r} was asked for, but torch sees {torch.cuda.device_count()} CUDA devices; use 'cpu'"
         )
     return wanted
+
+
+def brought(images: Tensor, device: torch.device) -> Tensor:
+    """The images on the device; on the way to a GPU nobody waits for them."""
+    pinned = images.pin_memory() if device.type == "cuda" and not images.is_cuda else images
+    return pinned.to(device, non_blocking=True)
 
 
 def place_among() -> tuple[int, int]:

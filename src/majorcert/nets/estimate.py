@@ -42,3 +42,11 @@ def _now(device: torch.device) -> float:
     if device.type == "cuda":
         torch.cuda.synchronize(device)
     return time.perf_counter()
+
+
+def duration(seconds: float) -> str:
+    """A time in words: "1 second", "40 seconds", "12 minutes", "3.4 hours", "2.1 days"."""
+    for name, length in (("days", 86_400), ("hours", 3_600), ("minutes", 60)):
+        if seconds >= (2 * length if name == "minutes" else length):
+            return f"{seconds / length:.{0 if name == 'minutes' else 1}f} {name}"
+    return "1 second" if seconds < 1.5 else f"{round(seconds)} seconds"

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from majorcert.core.threat import ImageSize
 from majorcert.defences.masking import Masks
+from majorcert.nets.views import to_unit
 
 COLOURS = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
 """Mean and spread of red, green and blue in photographs (CIFAR-10's training images). A constant, so that a view
@@ -22,7 +23,7 @@ GREYS = (0.5,), (0.25,)
 
 def centred(images: Tensor) -> Tensor:
     """(N, H, W, C) float32: the colours of (N, C, H, W) images, uint8 or from 0 to 1, with the mean colour at 0."""
-    unit = images.float().div(255) if images.dtype == torch.uint8 else images.float()
+    unit = to_unit(images)
     mean, spread = (constant(each, unit.device) for each in (COLOURS if images.shape[1] == 3 else GREYS))
     return ((unit.permute(0, 2, 3, 1) - mean) / spread).contiguous()
 

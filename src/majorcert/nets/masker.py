@@ -13,6 +13,7 @@ from majorcert.core.tally import count_votes
 from majorcert.core.threat import ImageSize
 from majorcert.defences.masking import Masks, double_masking
 from majorcert.nets.company import Network
+from majorcert.nets.device import brought
 from majorcert.nets.joined import Cascade
 from majorcert.nets.masked import MaskCutter, centred
 from majorcert.nets.models import ModelConfig, first_of
@@ -136,9 +137,7 @@ class _Look:
 
     def __init__(self, masker: Masker, images: Tensor, progress: Progress | None) -> None:
         self.masker, self.progress, scorer = masker, progress, masker.scorer
-        if scorer.device.type == "cuda" and not images.is_cuda:
-            images = images.pin_memory()
-        self.sheet = centred(images.to(scorer.device, non_blocking=True)).to(scorer.dtype)
+        self.sheet = centred(brought(images, scorer.device)).to(scorer.dtype)
         shape = len(images), masker.n_masks, masker.n_masks
         self.labels = torch.full(shape, NO_LABEL, dtype=torch.int32, device=scorer.device)
         self.distance = torch.zeros(shape, device=scorer.device)

@@ -7,10 +7,12 @@ from typing import Any, cast
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from majorcert.core.plurality import Ints
 from majorcert.core.threat import ImageSize
 from majorcert.defences.masking import MaskPairs, Masks
+from majorcert.errors import EvidenceError
 from majorcert.errors.frozen import filled
 from majorcert.nets.company import Network
 from majorcert.nets.images import Images, sha256
@@ -18,8 +20,7 @@ from majorcert.nets.masked import MaskCutter
 from majorcert.nets.masker import Masker
 from majorcert.nets.member import Member
 from majorcert.nets.models import ModelConfig
-from majorcert.nets.pairs_vote import of_pairs
-from majorcert.nets.recording import Recording
+from majorcert.nets.recording import Arrays, Looked, Recording
 from majorcert.nets.shards import fitting_chunk
 
 
@@ -46,7 +47,24 @@ class MaskingDefender(Member):
         return self.masker.scorer.n_classes
 
     def recording(self, *, scores: bool = False, certify_only: bool = False) -> Recording:
-        return of_pairs(self.masker, scores=scores, certify_only=certify_only)
+        if scores:
+            raise EvidenceError("of double masking labels are kept, and no scores; leave out the scores")
+        facts = {"strategy": str(self.strategy), **self.masker.facts()}
+        facts |= {"certify_only": True} if certify_only else {}
+        table_of = self.masker.table_to_certify if certify_only else self.masker.table
+
+        def look(images: Tensor, progress: Callable[[int], None] | None) -> Looked:
+            table = table_of(images, progress)
+            return table.health, table.labels, table.distance
+
+        size, n_classes, n = self.image_size, self.masker.scorer.n_classes, self.masker.n_masks
+
+        def made(labels: Any, distance: Any, **about: Any) -> MaskPairs:
+            kind: dict[str, Any] = {"masks": self.strategy, "image_size": size, "n_classes": n_classes}
+            return MaskPairs(labels, distance=distance, **kind, **about)
+
+        nothing: Arrays = [np.empty((0, n, n), np.int8), np.empty((0, n), np.float16)]
+        return Recording((self.channels, *size, n_classes), facts, self.masker.n_pairs, nothing, look, made)
 
     def pairs(
         self, images: Images, *, certify_only: bool = False, progress: Callable[[int], None] | None = None

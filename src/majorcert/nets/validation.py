@@ -9,7 +9,6 @@ from tempfile import TemporaryDirectory
 import torch
 from torch import Tensor
 
-from majorcert.core.ballots import Ballots
 from majorcert.core.majority import majorcert
 from majorcert.core.plurality import Ints
 from majorcert.core.reach import Evidence
@@ -111,7 +110,7 @@ class Validation:
         verdict, truth = majorcert([evidence], self.patch), self.images.labels
         assert truth is not None
         right = verdict.predicted == truth.numpy()
-        silent = (evidence.counts().sum(axis=1) == 0).mean() if isinstance(evidence, Ballots) else 0.0
         self.spent += time.perf_counter() - begun
-        proved = (right & verdict.certified).mean()
-        return Checked(float(right.mean()), float(proved), float(silent), len(right), f"{self.patch}{self.means}")
+        counted = (right, right & verdict.certified, evidence.abstained())
+        clean, certified, abstained = (float(each.mean()) for each in counted)
+        return Checked(clean, certified, abstained, len(right), f"{self.patch}{self.means}")

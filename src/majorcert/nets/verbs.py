@@ -15,11 +15,11 @@ from majorcert.nets import shards
 from majorcert.nets import train as training
 from majorcert.nets.config import TrainConfig
 from majorcert.nets.data import Dataset, Split, load, load_to_train
-from majorcert.nets.defaults import duration, scaled_apart, suited
+from majorcert.nets.defaults import scaled_apart, suited
 from majorcert.nets.device import place_among, usable_device
 from majorcert.nets.ensemble import load_defender
 from majorcert.nets.ensemble_file import write_members
-from majorcert.nets.estimate import seconds_of
+from majorcert.nets.estimate import duration, seconds_of
 from majorcert.nets.folders import check_apart, check_begun
 from majorcert.nets.hiding import Hiding, read_hiding
 from majorcert.nets.member import Member

@@ -25,8 +25,8 @@ VIEWS: tuple[View, ...] = ("canvas", "crop")
 
 
 def to_unit(images: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
-    """Pixel values 0 to 255 as floats from 0 to 1: the one conversion that training, voting and prediction share."""
-    return images.float().div(255).to(dtype)
+    """Pixels of 0 to 255 as floats from 0 to 1, and floats as they are: the conversion that everything here shares."""
+    return (images.float().div(255) if images.dtype == torch.uint8 else images).to(dtype)
 
 
 def in_channels(view: View, channels: int) -> int:

@@ -5,15 +5,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from majorcert.core.reach import Evidence
 from majorcert.core.regions import Strategy
 from majorcert.core.threat import ImageSize
-from majorcert.errors import BallotsError
+from majorcert.errors import BallotsError, EvidenceError
 from majorcert.nets.company import Network
+from majorcert.nets.device import brought
 from majorcert.nets.hiding import check_view
-from majorcert.nets.rules import VOTES, check_rule, facts_of
+from majorcert.nets.recording import Arrays, Looked, Recording
+from majorcert.nets.rules import VOTES, check_rule, evidence_of, facts_of
 from majorcert.nets.scorer import Health, Scorer
 from majorcert.nets.sight import check_sight
 from majorcert.nets.tensor_votes import distance_of, most_votes, rounded_down, votes_of
@@ -112,10 +117,7 @@ class Voter:
         Args:
             progress: called after each tile with the number of views in it.
         """
-        if self.device.type == "cuda" and not images.is_cuda:
-            images = images.pin_memory()
-        images = images.to(self.device, non_blocking=True)
-        n_ablations = self.cutter.n_ablations
+        images = brought(images, self.device)
         labels, distances, scores = [], [], []
 
         def use(probabilities: Tensor) -> None:
@@ -129,18 +131,43 @@ class Voter:
         n_views = len(images) * self.cutter.n_views
         health = self.scorer.score(n_views, lambda start, stop: self._views(images, start, stop), use)
         with torch.inference_mode():
-            shape = len(images), n_ablations, -1
+            shape = len(images), self.cutter.n_ablations, -1
             kept = torch.cat(scores).view(shape) if scores else None
             return Votes(
                 torch.cat(labels).view(shape), rounded_down(torch.cat(distances)).view(shape[:2]), kept, health
             )
 
+    def recording(self, *, scores: bool = False, certify_only: bool = False) -> Recording:
+        """How votes are recorded, or what another rule makes of the scores of every view."""
+        if certify_only:
+            raise EvidenceError("every ballot counts for a certificate; --certify-only is for masks")
+        size, n_ablations, by_votes = self.cutter.image_size, self.cutter.n_ablations, self.rule == VOTES
+        keep_scores = scores or not by_votes
+
+        def look(images: Tensor, progress: Callable[[int], None] | None) -> Looked:
+            cast = self.vote(images, keep_scores=keep_scores, progress=progress)
+            if cast.scores is None:
+                return cast.health, cast.labels, cast.distance
+            return cast.health, cast.labels, cast.distance, cast.scores.half() if by_votes else cast.scores
+
+        def made(labels: Any, distance: Any, kept: Any = None, **about: Any) -> Evidence:
+            about |= {"strategy": self.cutter.strategy, "image_size": size, "n_classes": self.n_classes}
+            return evidence_of(self.rule, labels, distance, kept, **about)
+
+        def beside(cast: Arrays) -> dict[str, npt.NDArray[Any]] | None:
+            return {"scores": cast[2].astype(np.float16)} if scores and by_votes else None
+
+        widths: list[tuple[Any, tuple[int, ...]]] = [(np.int8, (self.n_votes,)), (np.float16, ())]
+        widths += [(np.float32, (self.n_classes,))] if keep_scores else []
+        nothing = [np.empty((0, n_ablations, *width), kind) for kind, width in widths]
+        takes = (self.channels, *size, self.n_classes)
+        return Recording(takes, self.facts(), n_ablations, nothing, look, made, beside=beside)
+
     def _views(self, images: Tensor, start: int, stop: int) -> Tensor:
         """The views from one number up to another: all of the first image, then of the second, and so on."""
         n_views, dtype = self.cutter.n_views, self.scorer.dtype
         first, last = start // n_views, (stop - 1) // n_views
-        some = images[first : last + 1]
-        sheet = self.cutter.sheet(to_unit(some, dtype) if some.dtype == torch.uint8 else some.to(dtype))
+        sheet = self.cutter.sheet(to_unit(images[first : last + 1], dtype))
         pair = torch.arange(start, stop, device=self.device)
         return self.cutter.take(sheet, pair // n_views - first, pair % n_views)
 

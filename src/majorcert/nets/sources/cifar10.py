@@ -82,8 +82,7 @@ def _content(path: Path) -> bytes:
     try:
         return read_bytes(path, 2**20 + 2 * N_IMAGES * N_VALUES)
     except (OSError, ValueError) as error:
-        said = error.strerror if isinstance(error, OSError) else reason(error)
-        raise DataError(f"cannot read {path} ({said}); the whole folder comes from {URL}") from None
+        raise DataError(f"cannot read {path} ({reason(error)}); the whole folder comes from {URL}") from None
 
 
 def _absent(data_dir: Path, why: str) -> DataError:
