@@ -180,9 +180,13 @@ def test_a_flat_folder_is_voted_on_and_predicted(trained: tuple[Path, Result], p
     flat.mkdir()
     for path in photos.glob("val/*/*"):
         (flat / f"{path.parent.name}-{path.name}").write_bytes(path.read_bytes())
+    Image.new("RGB", (3, 3)).save(flat / "tiny.png")
     done("vote", runs, flat, "--device", "cpu", "-o", tmp_path / "votes")
-    evidence = [load_evidence(store) for store in sorted((tmp_path / "votes").glob("*.zarr"))]
-    assert len(evidence[0]) == 6
+    stores = sorted((tmp_path / "votes").glob("*.zarr"))
+    evidence = [load_evidence(store) for store in stores]
+    assert len(evidence[0]) == 7
+    assert "because of tiny.png of 3x3 pixels" in done("certify", *stores, "--patch", "2%").stderr
+    (flat / "tiny.png").unlink()
     assert not list((tmp_path / "votes").glob("*.truth.json"))
     asked = ("--ensemble", runs, "--patch", "2%", "--patch", "3x4px", "--device", "cpu")
     (flat / "broken.webp").write_bytes(b"RIFF0000WEBP")

@@ -16,6 +16,7 @@ from majorcert.files.photo import (
     Fit,
     Photos,
     Resizing,
+    blamed,
     patch_from_photo,
     patch_on_photo,
     read_patches,
@@ -170,6 +171,19 @@ def test_patches_are_read_in_pixels_of_the_photo_and_of_the_network() -> None:
     assert read_patches(["200px"], (32, 32), photos) == [Patch(32)], "all of the smaller photo"
     with pytest.raises(DataError, match=r"squash, crop, pad .*got 'stretch'"):
         Resizing("stretch")  # type: ignore[arg-type]
+
+
+def test_the_photo_that_makes_a_share_large_is_named() -> None:
+    """The patch covers what the tiny or narrow photo needs, and whoever asked for it learns which photo that is."""
+    usual = {(100 + k, 100) for k in range(5)}
+    for odd, name in (((3, 3), "tiny.png"), ((12, 400), "narrow.png")):
+        photos = Photos(frozenset({*usual, odd}), files={odd: name})
+        most, own = photos.patch("2%", (24, 24)), patch_from_photo("2%", odd, (24, 24))
+        assert (most.height, most.width) == (own.height, max(own.width, 6)), "it is the one that needs most"
+        assert f"because of {name} of {odd[0]}x{odd[1]} pixels" in blamed("2%", (24, 24), photos)
+        assert "a photo of 3x3" in blamed("2%", (24, 24), Photos(frozenset({*usual, (3, 3)})))
+        assert f"{patch_from_photo('2%', (102, 100), (24, 24))}, as for half" in blamed("2%", (24, 24), photos)
+    assert blamed("2%", (24, 24), Photos(frozenset(usual))) == "" == blamed("5", (24, 24), photos)
 
 
 @pytest.mark.parametrize(("fit", "used", "made"), [("squash", 40, 8), ("crop", 20, 8), ("pad", 40, 4)])

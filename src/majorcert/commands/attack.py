@@ -18,7 +18,7 @@ from majorcert.commands.options import (
     SkipBad,
     SplitSeed,
 )
-from majorcert.files.photo import is_of_photo, read_patches
+from majorcert.files.photo import blamed, is_of_photo, read_patches
 from majorcert.reports.attack_record import alerts_told, attack_table
 from majorcert.reports.terminal import bar, complain, remark, say_json, say_table
 
@@ -91,7 +91,8 @@ def attack(
     tell_reading(images, remark)
     (size,) = read_patches([patch], defended.image_size, images.photos)
     if is_of_photo(patch):
-        remark(f"{patch} is at most {size} of what the networks see; such patches are painted there")
+        why = blamed(patch, defended.image_size, images.photos)
+        remark(f"{patch} is at most {size} of what the networks see, which is painted there{why}")
     with bar("attacking") as shown:
         at = ""
 

@@ -6,8 +6,8 @@ the two grids; all others weigh nothing. So a patch on the decoded photo changes
 it meets, a rectangle again, and a certificate for that rectangle is one about the photo.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -70,6 +70,8 @@ class Photos:
 
     sizes: frozenset[ImageSize]
     resizing: Resizing = SQUASHED
+    files: Mapping[ImageSize, str] = field(default_factory=dict, compare=False)
+    """one of each size, where its name is known"""
 
     def patch(self, given: Any, image_size: ImageSize) -> Patch:
         """The patch on the networks' image that all that `given` can change lies in; see `patch_from_photo`."""
@@ -135,6 +137,29 @@ def read_patches(given: Sequence[str], image_size: ImageSize, photos: Photos | N
         found.append(photos.patch(each, image_size) if photos and is_of_photo(each) else as_patch(each, image_size))
         found[-1].n_placements(image_size)
     return found
+
+
+def blamed(given: str, image_size: ImageSize, photos: Photos | None) -> str:
+    """Which photo makes a patch of the photos far larger than most of them need, to end a sentence with; else nothing.
+
+    It is as large all the same: what is said of all photos must hold for this one. But one such photo costs the
+    certificates of many.
+    """
+    if photos is None or not is_of_photo(given):
+        return ""
+    found = {size: patch_from_photo(given, size, image_size, photos.resizing) for size in sorted(photos.sizes)}
+    usual = sorted(found.values(), key=lambda each: each.height * each.width)[(len(found) - 1) // 2]
+    far = {size for size, each in found.items() if _far(each.height, usual.height) or _far(each.width, usual.width)}
+    if not far:
+        return ""
+    size = max(far, key=lambda size: max(found[size].height / usual.height, found[size].width / usual.width))
+    who = f"{photos.files.get(size, 'a photo')} of {size[0]}x{size[1]} pixels"
+    return f", because of {who}; without photos so small or narrow about {usual}, as for half of the photo sizes"
+
+
+def _far(side: int, usual: int) -> bool:
+    """Whether a side is longer than usual by over a quarter, and over a pixel."""
+    return side > usual + usual // 4 + 1
 
 
 def supports(n_photo: int, n_network: int, filter: Filter = "bilinear") -> tuple[Places, Places]:

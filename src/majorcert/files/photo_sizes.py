@@ -74,6 +74,7 @@ def _found(store: str | PathLike[str], evidence: Evidence) -> tuple[Photos, dict
             raise StoreError(f"{path}: holds the photo sizes of other images than those that were voted on")
         sizes = frozenset(found.sizes[image] for image in voted)
         files = {image: found.files[image] for image in voted if image < len(found.files)}
-        return Photos(sizes, Resizing(found.fit, found.filter)), files
+        named = {found.sizes[image]: file for image, file in files.items()}
+        return Photos(sizes, Resizing(found.fit, found.filter), named), files
     except (OSError, ValueError, IndexError, DataError) as error:
         raise StoreError(f"{path}: cannot be read as the sizes of the photos ({reason(error)})") from None

@@ -83,7 +83,8 @@ class Dataset:
         """The sizes of the photos behind the images, if they are known."""
         if self.photo_sizes is None:
             return None
-        return Photos(frozenset((height, width) for height, width in self.photo_sizes.tolist()), self.resizing)
+        sizes = [(height, width) for height, width in self.photo_sizes.tolist()]
+        return Photos(frozenset(sizes), self.resizing, dict(zip(sizes, self.files or (), strict=False)))
 
     def sha256(self) -> str:
         """Fingerprint of the images: their shape, then their bytes in order."""

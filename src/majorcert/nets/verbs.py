@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from majorcert.files.names import file_names
-from majorcert.files.photo import is_of_photo, read_patches
+from majorcert.files.photo import blamed, is_of_photo, read_patches
 from majorcert.nets import shards
 from majorcert.nets import train as training
 from majorcert.nets.config import TrainConfig
@@ -31,6 +31,7 @@ from majorcert.nets.resizing import resizing_of
 from majorcert.nets.run_folder import held
 from majorcert.nets.stores import keep_truth, store_of, voting_folders
 from majorcert.nets.tuning import GENTLE, Own
+from majorcert.nets.validation import PATCH
 
 Trained = list[training.TrainResult]
 SHOWN = 5
@@ -120,8 +121,10 @@ def train(
     if isinstance(data, str):
         data, validation = load_to_train(data, split)
     against = [str(patch) for patch in read_patches(patches, data.image_size, data.photos)]
-    if told is not None and any(is_of_photo(patch) for patch in patches):
-        told(f"{', '.join(patches)}: at most {', '.join(against)} of {data.image_size[0]}x{data.image_size[1]} pixels")
+    for patch, size in zip(patches, against, strict=True):
+        if told is not None and is_of_photo(patch):
+            of = f"{data.image_size[0]}x{data.image_size[1]} pixels"
+            told(f"{patch}: at most {size} of {of}{blamed(patch, data.image_size, data.photos)}")
     chosen = recipe or ("masking" if patches and not strategies else recipe_for(strategies or [], data.image_size))
     usual = strategies_of(chosen, against) if not strategies else ()
     specs = strategies or scaled_apart(usual, data.image_size, chosen, patch_given=bool(patches))
@@ -141,7 +144,7 @@ def train(
     for config in configs:
         training.check(config, data)
     if told is not None and place_among()[1] == 1:
-        options["before"] = partial(_tell_plan, configs, begun, data, where, told)
+        options["before"] = partial(_tell_plan, configs, begun, (data, validation), where, told)
     results: Trained = []
     # One defender alone has the folder to itself by its own run.
     shared = len(names) > 1 and place_among()[0] == 0
@@ -162,11 +165,12 @@ def train(
 def _tell_plan(
     configs: Sequence[TrainConfig],
     begun: Sequence[nn.Module | None],
-    data: Dataset,
+    images: tuple[Dataset, Dataset | None],
     device: torch.device,
     told: Callable[[str], None],
 ) -> None:
-    """What is trained, about how long it takes, and classes that the mirror makes of each other."""
+    """What is trained, about how long it takes, and what of the images is in the way."""
+    data, validation = images
     first, names = configs[0], ", ".join(str(config.strategy) for config in configs)
     width = "" if factories_in(first.model) else f" of width {first.model.width}"
     epochs = f"{first.epochs} epoch{'s' * (first.epochs > 1)}"
@@ -176,6 +180,8 @@ def _tell_plan(
     )
     seconds = sum(seconds_of(config, data, device, start) for config, start in zip(configs, begun, strict=True))
     told(f"this takes about {duration(seconds)}, by steps that were timed; --epochs, --width and --size change it")
+    if validation and (why := blamed(PATCH, data.image_size, validation.photos)):
+        told(f"{PATCH} of each validation photo is much of what the networks see{why}")
     if first.augment.flip:
         pairs = mirrored_classes(data)
         for left, right in pairs[:SHOWN]:

@@ -6,7 +6,7 @@ from majorcert.core.reach import Evidence
 from majorcert.core.threat import Patch
 from majorcert.errors.checks import check_together
 from majorcert.files.evidence import load_evidence
-from majorcert.files.photo import is_of_photo, read_patches
+from majorcert.files.photo import blamed, is_of_photo, read_patches
 from majorcert.files.photo_sizes import find_photos
 from majorcert.reports.abstention import abstentions, sentence, too_many
 from majorcert.reports.contents import defender_names
@@ -27,7 +27,8 @@ def patches_of(asked: Sequence[str], store: str, evidence: Evidence) -> list[Pat
     found = read_patches(asked, size, photos)
     for given, patch in zip(asked, found, strict=True):
         if photos and is_of_photo(given):
-            remark(f"{given} of each photo: at most {patch} of the {size[0]}x{size[1]} pixels that the networks see")
+            seen = f"the {size[0]}x{size[1]} pixels that the networks see"
+            remark(f"{given} of each photo: at most {patch} of {seen}{blamed(given, size, photos)}")
         elif photos and min(covered := photos.covered(patch, size)):
             remark(f"{patch} covers {covered[0]}x{covered[1]} pixels, or more, of every decoded photo")
         elif is_of_photo(given):
