@@ -25,7 +25,7 @@ def advise(evidence: Stores, patch: Patches, truth: Truth = None, json: Json = F
     for size in patches_of(patch, evidence[0], defenders[0]):
         ways = choices(defenders, size, labels)
         told = advice(ways, size)
-        found.append({"patch": str(size), "choices": [each.as_json() for each in ways], "advice": told})
+        found.append({"patch": str(size), "choices": [vars(each) for each in ways], "advice": told})
         if not json:
             say_table(HEADER, [each.cells() for each in ways])
             say(told)

@@ -1,9 +1,8 @@
 """Which defence suits? Every way to judge the same evidence, what each comes to and costs, and advice in a sentence."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from math import sqrt
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -42,9 +41,6 @@ class Choice:
     n: int
     usual: float = 0.0
     """of the most frequent label: how often whoever always says it is right"""
-
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
 
     def cells(self) -> list[str]:
         shares = [f"{100 * self.clean:.1f}", f"{100 * self.certified:.1f}"]

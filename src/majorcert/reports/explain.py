@@ -13,13 +13,12 @@ from majorcert.errors import DataError
 from majorcert.files.untrusted import cleaned
 from majorcert.reports.contents import Contents
 from majorcert.reports.drawing import safe_text
-from majorcert.reports.png import UNSAFE, png
+from majorcert.reports.png import SAFE, UNSAFE, png
 from majorcert.reports.rows import safe_map
 from majorcert.reports.story import Scene, Testimony, scene, sentence
 
 MAP_SIDE = 512
 """About how many pixels the saved map is wide."""
-SAFE = (233, 234, 230)
 PATCH = (28, 95, 184)
 MOST_TALLIES = 8
 WIDEST_MAP = 64

@@ -1,6 +1,5 @@
 """In a notebook: verdicts and evidence as tables, one image with its map, and a bar for long work."""
 
-import base64
 import sys
 import time
 from collections.abc import Sequence
@@ -15,7 +14,7 @@ from majorcert.core.verdict import Verdict
 from majorcert.errors import DataError
 from majorcert.files.html import Markup, table
 from majorcert.files.untrusted import cleaned
-from majorcert.reports.png import UNSAFE, png
+from majorcert.reports.png import SAFE, UNSAFE, address
 from majorcert.reports.rooms import room_of
 
 SHOWN = 20
@@ -162,12 +161,9 @@ def _map(safe: Bools) -> Markup:
     """A small picture of the placements; empty if all are safe."""
     if safe.all():
         return Markup("")
-    pixels = np.zeros((*safe.shape, 4), dtype=np.uint8)
-    pixels[...] = (233, 234, 230, 255)
-    pixels[~safe] = (*UNSAFE, 255)
-    data = base64.b64encode(png(pixels)).decode()
+    pixels = np.where(safe[:, :, None], (*SAFE, 255), (*UNSAFE, 255)).astype(np.uint8)
     style = f"width:{MAP_SIDE}px;image-rendering:pixelated"
-    return Markup(f'<img alt="unsafe placements" style="{style}" src="data:image/png;base64,{data}">')
+    return Markup(f'<img alt="unsafe placements" style="{style}" src="{address(pixels)}">')
 
 
 def _n_classes(verdict: Verdict) -> int:

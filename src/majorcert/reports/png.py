@@ -1,13 +1,14 @@
 """PNG files from arrays, with the standard library alone."""
 
+import base64
 import struct
 import zlib
 
 import numpy as np
 import numpy.typing as npt
 
-UNSAFE = (213, 94, 0)
-"""The colour of placements that are not safe."""
+UNSAFE, SAFE = (213, 94, 0), (233, 234, 230)
+"""The colours of placements."""
 
 
 def png(pixels: npt.NDArray[np.uint8]) -> bytes:
@@ -19,6 +20,11 @@ def png(pixels: npt.NDArray[np.uint8]) -> bytes:
     header = struct.pack(">IIBBBBB", width, height, 8, 6, 0, 0, 0)
     chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(lines.tobytes(), 9)), (b"IEND", b""))
     return b"\x89PNG\r\n\x1a\n" + b"".join(map(_chunk, *zip(*chunks, strict=True)))
+
+
+def address(pixels: npt.NDArray[np.uint8]) -> str:
+    """The same picture as an address to show it by, in a page that needs no other file."""
+    return "data:image/png;base64," + base64.b64encode(png(pixels)).decode("ascii")
 
 
 def _chunk(kind: bytes, content: bytes) -> bytes:

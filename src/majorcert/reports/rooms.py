@@ -4,7 +4,7 @@ A room has a name, NAME.html and NAME.js among the templates, and a row here; a 
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import ceil, sqrt
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from majorcert.core.ballots import Ballots
 from majorcert.core.majority import DrsBound
+from majorcert.core.plurality import Ints
 from majorcert.core.reach import NO_LABEL, Evidence, Reach
 from majorcert.core.threat import Bools, Patch
 from majorcert.defences.bounds import Bounds
@@ -50,30 +51,41 @@ class Told:
     """of kinds that have something else to say"""
 
 
+def _reach_images(name: str, some: Evidence, patches: Sequence[Patch], sets: Sets) -> Iterator[Block]:
+    for patch in patches:
+        reach = sets(some, patch)
+        n_images, n_slots = reach.listed.shape
+        head = np.concatenate([[n_slots, *reach.below.shape[1:]], reach.rows, reach.columns])
+        yield Block.of(f"cells{name}.{patch}", head.astype(np.int32))
+        yield Block.of(f"listed{name}.{patch}", reach.listed.astype(np.int32))
+        yield Block.of(f"members{name}.{patch}", np.packbits(reach.members.reshape(n_images, -1), axis=1))
+        yield Block.of(f"below{name}.{patch}", reach.below.astype(np.int32))
+
+
 @dataclass(frozen=True)
 class Room:
-    """How one kind is shown."""
+    """How one kind is shown; by default by its reach, at the patches of the report alone."""
 
-    name: str
-    title: Callable[[Any], str]
+    name: str = "reach"
+    title: Callable[[Any], str] = lambda evidence: str(evidence.provenance.get("name") or type(evidence).__name__)
     """what to call a defender"""
-    alone: Mapping[str, DrsBound | None]
+    alone: Mapping[str, DrsBound | None] = field(default_factory=lambda: {"alone": None})
     """the methods that certify one defender of the kind alone, with the bound of votes that each takes"""
-    votes: bool
+    votes: bool = False
     """its evidence is ballots, which have a paper's reach and can be masked"""
-    detects: bool
+    detects: bool = False
     """it can say what it says without a part of the image"""
-    bound: Callable[[Any], Patch | None]
+    bound: Callable[[Any], Patch | None] = lambda evidence: None
     """the largest patch that it says anything of; None of those that speak of all"""
-    any_patch: bool
+    any_patch: bool = False
     """the page answers for every patch, not only for those of the report"""
-    tell: Callable[[Any, Patch, Placement], Told]
+    tell: Callable[[Any, Patch, Placement], Told] = lambda one, patch, placement: Told()
     """of evidence of one image"""
-    facts: Callable[[Any], dict[str, Any]]
+    facts: Callable[[Any], dict[str, Any]] = lambda evidence: {}
     """what the script is told of a defender"""
-    blocks: Callable[[int, Any], Iterator[Block]]
+    blocks: Callable[[int, Any], Iterator[Block]] = lambda place, evidence: iter(())
     """what the script is given once, of the defender at that place"""
-    images: Callable[[str, Any, Sequence[Patch], Sets], Iterator[Block]]
+    images: Callable[[str, Any, Sequence[Patch], Sets], Iterator[Block]] = _reach_images
     """what it is given of some images, named after their block"""
     views: Callable[[Any], int] = lambda evidence: 1
     """that the network looks at for the label of an image; of masks, where all agree"""
@@ -83,7 +95,7 @@ class Room:
 
 def room_of(evidence: Evidence) -> Room:
     """Of its kind; on the map of a local-feature network, and of a transformer, methods have names of their own."""
-    room, named = ROOMS.get(type(evidence), REACH), ON_A_MAP.get(type(evidence))
+    room, named = ROOMS.get(type(evidence), Room()), ON_A_MAP.get(type(evidence))
     if type(evidence) is Ballots and evidence.provenance.get("network") == "vit":
         return replace(room, alone=OF_TRANSFORMERS)
     return replace(room, alone=named) if named and is_map(evidence) else room
@@ -94,36 +106,25 @@ def is_map(evidence: Evidence) -> bool:
     return str(evidence.provenance.get("strategy", "")).startswith("fields:")
 
 
-def _given_name(evidence: Evidence) -> str:
-    return str(evidence.provenance.get("name") or type(evidence).__name__)
-
-
-def _pool_title(pool: Pool) -> str:
-    return "pool of " + ", ".join(str(member.strategy) for member in pool.members)
-
-
 def _tell_ballots(one: Ballots, patch: Patch, placement: Placement) -> Told:
     touched = one.strategy.touched(patch, one.image_size).mask(*placement)
-    n_touched, counts = int(touched.sum()), one.counts()[0]
     untouched = one.labels[0][~touched]
     kept = np.bincount(untouched[untouched >= 0], minlength=one.n_classes)
-    voted = sorted(np.flatnonzero(counts).tolist(), key=lambda label: (-counts[label], label))
-    tallies = tuple(Tally(at, int(counts[at]), int(kept[at]), int(kept[at]) + n_touched) for at in voted)
-    return Told(tallies, n_touched, len(touched))
+    return _counted(one.counts()[0], kept, touched, np.flatnonzero(one.counts()[0]))
 
 
 def _tell_clipped(one: ClippedScores, patch: Patch, placement: Placement) -> Told:
     touched = one.scores.strategy.touched(patch, one.image_size).mask(*placement)
-    kept, given = one.scores.points[0][~touched].sum(axis=0, dtype=np.int64), int(touched.sum()) * one.scores.one
-    order = sorted(range(one.n_classes), key=lambda label: (-one.points[0, label], label))
-    tallies = tuple(Tally(at, int(one.points[0, at]), int(kept[at]), int(kept[at]) + given) for at in order)
-    return Told(tallies, int(touched.sum()), len(touched), unit="points")
+    kept = one.scores.points[0][~touched].sum(axis=0, dtype=np.int64)
+    told = _counted(one.points[0], kept, touched, np.arange(one.n_classes), one.scores.one)
+    return replace(told, unit="points")
 
 
-def _ballots_facts(ballots: Ballots) -> dict[str, Any]:
-    _, n_ablations, n_votes = ballots.labels.shape
-    grid = ablations_grid(ballots.strategy.regions(ballots.image_size))
-    return {"votes": n_votes, "ablations": n_ablations, "grid": grid}
+def _counted(votes: Ints, kept: Ints, touched: Bools, labels: Ints, worth: int = 1) -> Told:
+    """The tallies of these labels, where each touched ablation may give any of them so many votes or points."""
+    n_touched, order = int(touched.sum()), sorted(labels.tolist(), key=lambda label: (-votes[label], label))
+    tallies = (Tally(at, int(votes[at]), int(kept[at]), int(kept[at]) + n_touched * worth) for at in order)
+    return Told(tuple(tallies), n_touched, len(touched))
 
 
 def ablations_grid(regions: Bools) -> tuple[int, int]:
@@ -135,8 +136,12 @@ def ablations_grid(regions: Bools) -> tuple[int, int]:
     return ceil(len(regions) / across), across
 
 
-def _ballots_blocks(place: int, ballots: Ballots) -> Iterator[Block]:
-    regions = ballots.strategy.regions(ballots.image_size)
+def _drawn(regions: Bools, n_votes: int) -> dict[str, Any]:
+    """What the script is told of regions, or masks, that have so many votes each."""
+    return {"votes": n_votes, "ablations": len(regions), "grid": ablations_grid(regions)}
+
+
+def _packed(place: int, regions: Bools) -> Iterator[Block]:
     yield Block.of(f"regions{place}", np.packbits(regions.reshape(len(regions), -1), axis=1))
 
 
@@ -154,16 +159,6 @@ def _tell_pairs(one: MaskPairs, patch: Patch, placement: Placement) -> Told:
     )
 
 
-def _pairs_facts(pairs: MaskPairs) -> dict[str, Any]:
-    hidden = pairs.masks.hidden(pairs.image_size)
-    return {"votes": 2, "ablations": len(hidden), "grid": ablations_grid(hidden)}
-
-
-def _pairs_blocks(place: int, pairs: MaskPairs) -> Iterator[Block]:
-    hidden = pairs.masks.hidden(pairs.image_size)
-    yield Block.of(f"regions{place}", np.packbits(hidden.reshape(len(hidden), -1), axis=1))
-
-
 def _pairs_images(name: str, some: MaskPairs, patches: Sequence[Patch], sets: Sets) -> Iterator[Block]:
     """The label under each mask alone, and another one that a second mask makes of it, if any does."""
     n = some.masks.n_masks(some.image_size)
@@ -176,30 +171,6 @@ def _pairs_images(name: str, some: MaskPairs, patches: Sequence[Patch], sets: Se
     yield Block.of(f"votes{name}", np.stack([singles, np.where(some.agreed, NO_LABEL, changed)]))
 
 
-def _reach_images(name: str, some: Evidence, patches: Sequence[Patch], sets: Sets) -> Iterator[Block]:
-    for patch in patches:
-        reach = sets(some, patch)
-        n_images, n_slots = reach.listed.shape
-        head = np.concatenate([[n_slots, *reach.below.shape[1:]], reach.rows, reach.columns])
-        yield Block.of(f"cells{name}.{patch}", head.astype(np.int32))
-        yield Block.of(f"listed{name}.{patch}", reach.listed.astype(np.int32))
-        yield Block.of(f"members{name}.{patch}", np.packbits(reach.members.reshape(n_images, -1), axis=1))
-        yield Block.of(f"below{name}.{patch}", reach.below.astype(np.int32))
-
-
-REACH = Room(
-    "reach",
-    _given_name,
-    {"alone": None},
-    votes=False,
-    detects=False,
-    bound=lambda evidence: None,
-    any_patch=False,
-    tell=lambda one, patch, placement: Told(),
-    facts=lambda evidence: {},
-    blocks=lambda place, evidence: iter(()),
-    images=_reach_images,
-)
 ROOMS: Mapping[type[Evidence], Room] = {
     Ballots: Room(
         "ballots",
@@ -207,52 +178,50 @@ ROOMS: Mapping[type[Evidence], Room] = {
         {"drs-margin": "margin", "drs-local": "local"},
         votes=True,
         detects=True,
-        bound=lambda ballots: None,
         any_patch=True,
         tell=_tell_ballots,
-        facts=_ballots_facts,
-        blocks=_ballots_blocks,
+        facts=lambda ballots: _drawn(ballots.strategy.regions(ballots.image_size), ballots.labels.shape[2]),
+        blocks=lambda place, ballots: _packed(place, ballots.strategy.regions(ballots.image_size)),
         images=_ballots_images,
         views=lambda ballots: 1 if is_map(ballots) else ballots.labels.shape[1],
     ),
-    MaskedScores: replace(
-        REACH,
+    MaskedScores: Room(
         title=lambda masked: f"masked {masked.scores.strategy}",
         alone={"pg-drs": None},
         bound=lambda masked: masked.mask,
     ),
-    MaskedPool: replace(
-        REACH,
+    MaskedPool: Room(
         title=lambda masked: f"masked pool of {masked.scores.strategy}",
         alone={"pg-pool": None},
         bound=lambda masked: masked.mask,
     ),
-    Bounds: replace(
-        REACH,
+    Bounds: Room(
         title=lambda bounds: str(bounds.sizes),
         alone={"ibp": None},
         bound=lambda bounds: max(bounds.sizes.patches, key=lambda patch: min(patch.height, patch.width)),
         presumes=False,
     ),
-    ClippedScores: replace(
-        REACH,
+    ClippedScores: Room(
         title=lambda clipped: f"clipped {clipped.scores.strategy}",
         alone={"cbn": None},
         detects=True,
         tell=_tell_clipped,
     ),
-    Pool: replace(REACH, title=_pool_title, alone={"pool": "local"}, detects=True),
+    Pool: Room(
+        title=lambda pool: "pool of " + ", ".join(str(member.strategy) for member in pool.members),
+        alone={"pool": "local"},
+        detects=True,
+    ),
     MaskPairs: Room(
         "pairs",
         lambda pairs: str(pairs.masks),
         {"double-masking": None},
-        votes=False,
         detects=True,
         bound=lambda pairs: pairs.masks.patch,
         any_patch=True,
         tell=_tell_pairs,
-        facts=_pairs_facts,
-        blocks=_pairs_blocks,
+        facts=lambda pairs: _drawn(pairs.masks.hidden(pairs.image_size), n_votes=2),
+        blocks=lambda place, pairs: _packed(place, pairs.masks.hidden(pairs.image_size)),
         images=_pairs_images,
         views=lambda pairs: pairs.masks.n_masks(pairs.image_size),
     ),

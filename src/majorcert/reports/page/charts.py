@@ -1,6 +1,5 @@
 """The geometry of the charts: data in, coordinates and texts for the SVG of the template out."""
 
-import base64
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,7 +8,7 @@ import numpy.typing as npt
 
 from majorcert.core.plurality import Ints
 from majorcert.reports.page.overview import Curve
-from majorcert.reports.png import UNSAFE, png
+from majorcert.reports.png import UNSAFE, address
 
 WIDTH, HEIGHT = 460, 270
 LEFT, RIGHT, TOP, BOTTOM = 40, 12, 14, 36
@@ -94,7 +93,7 @@ def heat_map(shares: npt.NDArray[np.float64]) -> str:
     pixels = np.empty((*shares.shape, 4), dtype=np.uint8)
     pixels[..., :3] = UNSAFE
     pixels[..., 3] = np.round(shares / highest * 255)
-    return "data:image/png;base64," + base64.b64encode(png(pixels)).decode("ascii")
+    return address(pixels)
 
 
 def _sided(side: int) -> str:
