@@ -1,4 +1,4 @@
-"""`predict` and `attack` under the promise of detection: what they print is the core's, with its alerts."""
+"""`predict` and `attack` by promise and by method: what they print is the core's, with its alerts."""
 
 import json
 from pathlib import Path
@@ -30,19 +30,24 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two defenders with weights by lot, that are of two minds about pictures by lot."""
     torch.manual_seed(3)
     about: dict[str, Any] = {"image_size": (8, 8), "class_names": NAMES, "config": CONFIG}
-    members = [undecided(spec, **about) for spec in ("rows:3", "columns:3")]
+    members = [undecided(pictures(), spec, **about) for spec in ("rows:3", "columns:3")]
+    torch.manual_seed(3)
+    narrow = [undecided(flat(), spec, **about) for spec in ("rows:1", "columns:1")]
     out = tmp_path_factory.mktemp("promise")
+    mc.Ensemble(narrow).save(out / "narrow")
     mc.Ensemble(members).save(out / "majority")
     mc.Ensemble(members, pooled=True).save(out / "pooled")
     for k, image in enumerate(pictures()):
         Image.fromarray(image).save(out / f"{k}.png")
+    for k, image in enumerate(flat()):
+        Image.fromarray(image).save(out / f"flat-{k}.png")
     return out
 
 
-def undecided(spec: str, **about: Any) -> mc.Defender:
+def undecided(images: Any, spec: str, **about: Any) -> mc.Defender:
     """One whose labels are about as frequent."""
     network = build(CONFIG)
-    scores = np.log(mc.Defender(network, spec, "crop", None, **about).scores(pictures()))
+    scores = np.log(mc.Defender(network, spec, "crop", None, **about).scores(images))
     with torch.no_grad():
         list(network.parameters())[-1] -= 0.98 * torch.from_numpy(scores.mean(axis=(0, 1)))
     return mc.Defender(network, spec, "crop", None, **about)
@@ -50,6 +55,13 @@ def undecided(spec: str, **about: Any) -> mc.Defender:
 
 def pictures() -> Any:
     return np.random.default_rng(2).integers(256, size=(12, 8, 8, 3), dtype=np.uint8)
+
+
+def flat() -> Any:
+    """Each of one colour and noise, so that votes agree."""
+    rng = np.random.default_rng(2)
+    colours = rng.integers(256, size=(12, 1, 1, 3))
+    return np.clip(colours + rng.integers(-60, 60, size=(12, 8, 8, 3)), 0, 255).astype(np.uint8)
 
 
 @pytest.mark.parametrize("rule", ["majority", "pooled"])
@@ -78,14 +90,58 @@ def test_predict_says_alert_where_there_is_one(rule: str, folder: Path) -> None:
 
 def test_votes_are_added_up_on_request(folder: Path) -> None:
     files = [folder / f"{k}.png" for k in range(12)]
-    saved, asked_for = (
+    pooled, *same, majority, apart = (
         json.loads(asked("predict", *files, "--ensemble", folder / rule, *more, *PATCH, "--json").stdout)
-        for rule, more in (("pooled", ()), ("majority", ("--pool",)))
+        for rule, more in (
+            ("pooled", ()),
+            ("majority", ("--method", "pool")),
+            ("majority", ("--pool",)),
+            ("majority", ()),
+            ("pooled", ("--method", "majorcert-exact")),
+        )
     )
-    assert saved == asked_for
-    assert list(saved[0]["defenders"]) == ["1:pool of rows:3, columns:3"]
+    assert same == [pooled, pooled]
+    assert apart == majority
+    assert list(pooled[0]["defenders"]) == ["1:pool of rows:3, columns:3"]
+    assert list(majority[0]["defenders"]) == ["1:rows:3", "2:columns:3"]
     with pytest.raises(mc.ModelError, match="defenders that vote, got masks:2/2"):
         mc.Ensemble([mc.MaskingDefender(lambda views: views.mean((2, 3)), "masks:2/2", image_size=(8, 8))], pooled=True)
+
+
+def test_predict_masks_the_pool_for_all_patches_that_are_asked_for(folder: Path) -> None:
+    files = [folder / f"flat-{k}.png" for k in range(12)]
+    how = ("--ensemble", folder / "narrow", "--method", "pg-pool", "--device", "cpu", "--json")
+    told = asked("predict", *files, *how, "--patch", "1x2", "--patch", "1")
+    pool, found = mc.Pool(mc.Ensemble.load(folder / "narrow").ballots(flat())), json.loads(told.stdout)
+    for patch in (mc.Patch(1), mc.Patch(1, 2)):
+        verdict = mc.patchguard(pool, patch, mask=mc.Patch(1, 2))
+        assert [NAMES.index(row["label"]) for row in found] == verdict.predicted.tolist()
+        assert [row["certified"][str(patch)] for row in found] == verdict.certified.tolist()
+        assert 0 < verdict.certified.sum() < 12
+        assert verdict.certified.tolist() != mc.majorcert([pool], patch).certified.tolist()
+    assert verdict.predicted.tolist() != pool.label.tolist()
+    assert all(row["presumed"] == {"masked pool of rows:1 + columns:1": "1x2"} for row in found)
+    assert "takes for granted that no patch is larger than 1x2" in told.stderr
+    (wider,) = json.loads(asked("predict", files[0], *how, "--patch", "1x2", "--patch", "2x1").stdout)
+    assert list(wider["presumed"].values()) == ["2x2"]
+    refused = CliRunner().invoke(app, ["predict", str(files[0]), *map(str, how), "--promise", "detection"])
+    assert refused.exit_code == 2
+    assert "MaskedPool cannot say what it says without a part" in refused.stderr
+
+
+def test_each_photo_is_masked_for_what_a_patch_is_on_it(folder: Path, tmp_path: Path) -> None:
+    sizes = ((8, 8), (32, 8), (8, 8), (8, 48))
+    for k, (size, image) in enumerate(zip(sizes, pictures(), strict=False)):
+        Image.fromarray(image).resize(size[::-1]).save(tmp_path / f"{k}.png")
+    how = ("--ensemble", folder / "pooled", "--method", "pg-pool", "--patch", "5px", "--device", "cpu", "--json")
+    together, alone = (
+        [row for some in files for row in json.loads(asked("predict", *some, *how).stdout)]
+        for files in ([sorted(tmp_path.glob("*.png"))], [[tmp_path / f"{k}.png"] for k in range(4)])
+    )
+    assert together == alone
+    masks = [mc.patch_from_photo("5px", size, (8, 8)) for size in sizes]
+    assert [list(row["presumed"].values()) for row in together] == [[str(mask)] for mask in masks]
+    assert len(set(masks)) == 3
 
 
 def test_attack_counts_changes_alerts_and_what_is_silent(folder: Path, tmp_path: Path) -> None:

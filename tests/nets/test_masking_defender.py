@@ -260,6 +260,16 @@ def test_predict_takes_patches_of_the_networks_image_for_a_bound(
     assert ("masks:2/2 takes for granted that no patch is larger than 2x2" in done.stderr) == masked
 
 
+def test_votes_are_pooled_even_where_a_bound_is_known(network: torch.nn.Module, tmp_path: Path) -> None:
+    place = bounded(network, tmp_path / "all")
+    Image.new("L", (6, 6)).save(tmp_path / "photo.png")
+    how = ["--ensemble", str(place), "--patch", "2", "--method", "pg-pool", "--json"]
+    done = CliRunner().invoke(app, ["predict", str(tmp_path / "photo.png"), *how])
+    assert done.exit_code == 0, done.output
+    assert list(json.loads(done.stdout)[0]["presumed"].values()) == ["2x2"]
+    assert "1:masked pool" in next(iter(json.loads(done.stdout)[0]["defenders"]))
+
+
 def test_a_saved_defender_is_the_same_and_of_its_own_kind(network: torch.nn.Module, tmp_path: Path) -> None:
     found, images = defender(network, training={"epochs": 3}), drawn(9, 3000)[0]
     found.save(tmp_path / "a")

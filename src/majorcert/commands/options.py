@@ -23,13 +23,9 @@ def from_here(named: Any) -> Any:
     return named
 
 
-class Promise(StrEnum):
-    """What is proved of certified images."""
-
-    RECOVERY = "recovery"
-    DETECTION = "detection"
-
-
+Promise = StrEnum("Promise", {"RECOVERY": "recovery", "DETECTION": "detection"})
+Rule = StrEnum("Rule", {"MAJORITY": "majorcert-exact", "POOL": "pool", "MASKED_POOL": "pg-pool"})
+"""How one label is made of an ensemble, by the names that `certify` has for it."""
 Promised = Annotated[
     Promise,
     typer.Option("--promise", help="'recovery': no patch changes the label; 'detection': not without an alert."),

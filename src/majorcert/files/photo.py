@@ -75,8 +75,7 @@ class Photos:
 
     def patch(self, given: Any, image_size: ImageSize) -> Patch:
         """The patch on the networks' image that all that `given` can change lies in; see `patch_from_photo`."""
-        found = [patch_from_photo(given, size, image_size, self.resizing) for size in self.sizes]
-        return Patch(max(each.height for each in found), max(each.width for each in found))
+        return containing([patch_from_photo(given, size, image_size, self.resizing) for size in self.sizes])
 
     def covered(self, patch: Patch, image_size: ImageSize) -> ImageSize:
         """(height, width) in photo pixels that a certificate for `patch` covers on every one of the photos."""
@@ -160,6 +159,11 @@ def blamed(given: str, image_size: ImageSize, photos: Photos | None) -> str:
 def _far(side: int, usual: int) -> bool:
     """Whether a side is longer than usual by over a quarter, and over a pixel."""
     return side > usual + usual // 4 + 1
+
+
+def containing(patches: Sequence[Patch]) -> Patch:
+    """The smallest patch that contains all of these."""
+    return Patch(max(each.height for each in patches), max(each.width for each in patches))
 
 
 def supports(n_photo: int, n_network: int, filter: Filter = "bilinear") -> tuple[Places, Places]:

@@ -11,6 +11,7 @@ from majorcert.defences.masking import Masks
 from majorcert.errors import ModelError
 from majorcert.errors.checks import checked_size, whole
 from majorcert.errors.frozen import filled
+from majorcert.files.photo import containing
 from majorcert.nets.blueprint import Blueprint
 from majorcert.nets.ensemble import Ensemble
 from majorcert.nets.imagenet import pretrained
@@ -96,8 +97,7 @@ def guarded(
         told: called with the label, as soon as it is known.
         progress: called with the views that were looked at, the most that there are, and what is being done.
     """
-    bound = Patch(max(each.height for each in patches), max(each.width for each in patches))
-    masks, found = masks_for(bound, together.image_size), list[Evidence]()
+    masks, found = masks_for(containing(patches), together.image_size), list[Evidence]()
     for each in together.defenders:
         if not isinstance(each, MaskingDefender):
             raise ModelError(f"a classifier behind masks that suit a photo stands alone, got {each.strategy} beside it")

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -12,7 +12,9 @@ from majorcert.core.majority import clean_label, majorcert
 from majorcert.core.reach import Evidence, offered
 from majorcert.core.threat import Bools, ImageSize, Patch, as_patch
 from majorcert.defences.largest import largest_patch
-from majorcert.files.photo import Photos, Resizing, is_of_photo, read_patches
+from majorcert.defences.patchguard import MaskedPool
+from majorcert.defences.pool import Pool
+from majorcert.files.photo import Photos, Resizing, containing, is_of_photo, read_patches
 from majorcert.reports.abstention import sentence as abstention
 from majorcert.reports.contents import defender_names
 from majorcert.reports.rooms import room_of
@@ -69,6 +71,25 @@ def predictions(
     return rows
 
 
+def masked_apart(
+    pooled: Sequence[Evidence],
+    photos: Sequence[tuple[Path, ImageSize]],
+    asked: Sequence[str],
+    resizing: Resizing,
+    class_names: Sequence[str],
+    promise: str = "recovery",
+) -> list[dict[str, Any]]:
+    """The same by one pool, masked for each photo against the smallest patch that contains all it is asked about."""
+    pool, rows = cast(Pool, pooled[0]), dict[int, dict[str, Any]]()
+    each = [Photos(frozenset({size}), resizing) for _, size in photos]
+    bounds = [containing(read_patches(asked, pool.image_size, photo)) for photo in each]
+    for bound in set(bounds):
+        alike = [k for k, other in enumerate(bounds) if other == bound]
+        masked, some = MaskedPool(pool[np.array(alike)], bound), [photos[k] for k in alike]
+        rows |= zip(alike, predictions([masked], some, asked, resizing, class_names, promise), strict=True)
+    return [rows[k] for k in range(len(photos))]
+
+
 def about(image_size: ImageSize, promise: str = "recovery") -> str:
     """What a certificate is about, in a sentence; under detection also what an alert is."""
     watched = (
@@ -99,14 +120,23 @@ def key(given: str, patch: Patch) -> str:
     return given.strip() if is_of_photo(given) else str(patch)
 
 
-def header(asked: Sequence[str], image_size: ImageSize, promise: str = "recovery") -> list[str]:
-    """Of the table that `cells` are lines of."""
+def as_table(
+    rows: Sequence[dict[str, Any]], asked: Sequence[str], image_size: ImageSize, promise: str = "recovery"
+) -> tuple[list[str], list[list[str]]]:
+    """The header and the cells of a table."""
     of = f"of {image_size[0]}x{image_size[1]}"
     sizes = [key(given, patch) for given, patch in zip(asked, read_sizes(asked, image_size), strict=True)]
     told = [size if is_of_photo(size) else f"{size} {of}" for size in sizes]
     if promise == "detection":
-        return ["image", "label", *(f"alert {each}" for each in told)]
-    return ["image", "label", *(f"certified {each}" for each in told), f"largest certified {of}"]
+        columns = [f"alert {each}" for each in told]
+    else:
+        columns = [*(f"certified {each}" for each in told), f"largest certified {of}"]
+    return ["image", "label", *columns], [_cells(row) for row in rows]
+
+
+def closing(rows: Sequence[dict[str, Any]], image_size: ImageSize, promise: str = "recovery") -> list[str]:
+    """What is said below the table: what it is about and, of one photo, what is proved of it."""
+    return [about(image_size, promise), *([_sentence(rows[0])] if len(rows) == 1 else [])]
 
 
 def read_sizes(asked: Sequence[str], image_size: ImageSize) -> list[Patch]:
@@ -124,11 +154,10 @@ def known_bound(asked: Sequence[str]) -> Patch | None:
     """The smallest patch that contains all that are asked for, if no photo must be seen to know them."""
     if not asked or any(is_of_photo(each) for each in asked):
         return None
-    patches = [as_patch(each) for each in asked]
-    return Patch(max(each.height for each in patches), max(each.width for each in patches))
+    return containing([as_patch(each) for each in asked])
 
 
-def cells(row: dict[str, Any]) -> list[str]:
+def _cells(row: dict[str, Any]) -> list[str]:
     """A line of the table: sizes on the resized image, and beside them on the photo."""
     if "alert" in row:
         return [row["image"], row["label"], *("alert" if alert else "none" for alert in row["alert"].values())]
@@ -141,7 +170,7 @@ def cells(row: dict[str, Any]) -> list[str]:
     return [row["image"], row["label"], *shown, f"{side}, {covers[side]} on the photo" if row["largest"] else "none"]
 
 
-def sentence(row: dict[str, Any]) -> str:
+def _sentence(row: dict[str, Any]) -> str:
     """What is proved of one photo, in its own pixels."""
     if "alert" in row:
         return "; ".join(_watched(name, alert, row["label"]) for name, alert in row["alert"].items())
