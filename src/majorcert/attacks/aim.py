@@ -13,12 +13,9 @@ NEVER = 10**6
 class Aim:
     """What defenders are to be made to say, for each of N candidates."""
 
-    said: Tensor
-    """(N, defenders) the label that each defender is to say"""
-    movable: Tensor
-    """(N, defenders) does it matter what this defender says?"""
-    needed: Tensor
-    """(N,) how many of the movable ones are enough"""
+    said: Tensor  # (N, defenders) the label that each defender is to say
+    movable: Tensor  # (N, defenders) does it matter what this defender says?
+    needed: Tensor  # (N,) how many of the movable ones are enough
 
     @classmethod
     def at_rival(cls, rival: Tensor, labels: Tensor, clean: Tensor) -> "Aim":

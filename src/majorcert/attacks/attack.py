@@ -33,8 +33,7 @@ SUMMARY = "attack.json"
 class Progress:
     """How far the attack on one classifier is; a step is one step of the search for one candidate patch."""
 
-    classifier: str
-    """"defended" or "undefended" """
+    classifier: str  # "defended" or "undefended"
     images: int
     n_images: int
     steps: int
@@ -46,10 +45,8 @@ class Progress:
 class Attacked:
     """What an attack came to."""
 
-    summary: dict[str, Any]
-    """accuracies and counts of each classifier, as in attack.json"""
-    complaints: tuple[str, ...]
-    """each promise that did not hold, in a sentence; none if every certificate did"""
+    summary: dict[str, Any]  # accuracies and counts of each classifier, as in attack.json
+    complaints: tuple[str, ...]  # each promise that did not hold, in a sentence; none if every certificate did
 
 
 def attack(

@@ -4,7 +4,7 @@ Nothing here is trusted: what it finds is rounded to 8 bits and judged by the pl
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -26,24 +26,12 @@ STRETCHES = 4
 """So often images that are done are dropped; each time the device must be waited for."""
 
 
-@dataclass(frozen=True, eq=False)
-class Found:
+class Found(NamedTuple):
     """The best patch of each of N candidates."""
 
-    patches: Tensor
-    """(N, C, h, w) uint8"""
-    rank: Tensor
-    """(N,) as `Victim.rank`; under 0 where the ensemble is fooled"""
-    steps: Tensor
-    """(N,) steps spent"""
-
-    @classmethod
-    def cat(cls, parts: list["Found"]) -> "Found":
-        return cls(
-            torch.cat([part.patches for part in parts]),
-            torch.cat([part.rank for part in parts]),
-            torch.cat([part.steps for part in parts]),
-        )
+    patches: Tensor  # (N, C, h, w) uint8
+    rank: Tensor  # (N,) as `Victim.rank`; under 0 where the ensemble is fooled
+    steps: Tensor  # (N,) steps spent
 
 
 def objective(victim: Victim, look: Look, aim: Aim) -> Tensor:
@@ -93,7 +81,7 @@ def descend(
             torch.cuda.empty_cache()
             continue
         begun = some.stop
-    return Found.cat(parts)
+    return Found(*map(torch.cat, zip(*parts, strict=True)))
 
 
 def _descend(

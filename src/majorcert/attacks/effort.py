@@ -9,16 +9,11 @@ from majorcert.errors import ModelError
 class Effort:
     """How hard the attack tries."""
 
-    restarts: int = 20
-    """gradient searches at each placement"""
-    steps: int = 40
-    """of each search"""
-    placements: int = 4
-    """of each image, at which gradients are used"""
-    probed: int = 16
-    """placements of each image at which cheap patches are tried"""
-    cheap: int = 20
-    """cheap patches at each of those"""
+    restarts: int = 20  # gradient searches at each placement
+    steps: int = 40  # of each search
+    placements: int = 4  # of each image, at which gradients are used
+    probed: int = 16  # placements of each image at which cheap patches are tried
+    cheap: int = 20  # cheap patches at each of those
     seed: int = 0
 
     def __post_init__(self) -> None:

@@ -18,12 +18,9 @@ class Group:
     """Images that are attacked together."""
 
     victim: Victim
-    images: Tensor
-    """(N, C, H, W) uint8, on the CPU"""
-    numbers: Ints
-    """(N,) their places in the data set"""
-    safe: Bools
-    """(N, placement rows, placement columns) where a certificate says that nothing can happen"""
+    images: Tensor  # (N, C, H, W) uint8, on the CPU
+    numbers: Ints  # (N,) their places in the data set
+    safe: Bools  # (N, placement rows, placement columns) where a certificate says that nothing can happen
     witnesses: Sequence[Choice | None]
     patch: Patch
 

@@ -45,19 +45,14 @@ class AttackRun:
     """One ensemble, the images it is attacked on, and how."""
 
     ensemble: Ensemble
-    images: Dataset
-    """with their labels"""
-    numbers: Ints
-    """(N,) the places of the images in the whole split"""
+    images: Dataset  # with their labels
+    numbers: Ints  # (N,) the places of the images in the whole split
     pool: Pool
     patch: Patch
     effort: Effort
-    asked: Precision | None
-    """the precision of the search, if it is not to be what suits"""
-    at_once: int | None
-    """candidates in one batch, the same"""
-    folder: Path
-    """where painted images go, and in `broken` what shows a broken promise"""
+    asked: Precision | None  # the precision of the search, if it is not to be what suits
+    at_once: int | None  # candidates in one batch, the same
+    folder: Path  # where painted images go, and in `broken` what shows a broken promise
     promise: Promise = "recovery"
 
     @cached_property

@@ -30,8 +30,7 @@ class Answer:
     image: int
     label: int
     certified: bool
-    alert: bool | None
-    """only of detection"""
+    alert: bool | None  # only of detection
 
 
 def answers(checker: str | os.PathLike[str], lines: Iterable[str]) -> list[Answer]:

@@ -12,8 +12,7 @@ from majorcert.audit.geometry import Placement, Touched
 class Clipped(Testimony):
     """The points that every ablation gives to every label."""
 
-    points: Sequence[Sequence[int]]
-    """of each ablation, of each label"""
+    points: Sequence[Sequence[int]]  # of each ablation, of each label
     one: int
     touched: Touched
 

@@ -15,10 +15,8 @@ class Pairs(Testimony):
     """A table: the label under masks i and j, and on its diagonal that under one mask."""
 
     table: Sequence[Sequence[int]]
-    covering: Touched
-    """at each placement the masks that hide the whole patch"""
-    fragile: frozenset[int]
-    """masks whose row may change by itself: it proves nothing"""
+    covering: Touched  # at each placement the masks that hide the whole patch
+    fragile: frozenset[int]  # masks whose row may change by itself: it proves nothing
     n_classes: int
 
     @cached_property

@@ -13,13 +13,10 @@ from majorcert.audit.geometry import Placement, Size, Touched, placements
 class Points(Testimony):
     """The points that every ablation gives to every label, and the mask that the defender guards with."""
 
-    points: Sequence[Sequence[int]]
-    """of each ablation, of each label"""
-    windows: Touched
-    """the ablations that the mask touches, at each of its placements"""
+    points: Sequence[Sequence[int]]  # of each ablation, of each label
+    windows: Touched  # the ablations that the mask touches, at each of its placements
     mask: Size
-    share: Fraction
-    """a window is left out if it holds more than this share of the points of a label"""
+    share: Fraction  # a window is left out if it holds more than this share of the points of a label
     patch: Size
     image_size: Size
 

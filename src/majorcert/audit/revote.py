@@ -70,12 +70,9 @@ class Allowed:
     """What was let pass as rounding in the new votes of one defender."""
 
     who: str
-    near: float
-    """a label may differ whose score is this near to the threshold"""
-    excess: float
-    """a distance on record may be larger than the new scores say by so much"""
-    n_changed: int
-    """ballots that differ, all of them within `near`"""
+    near: float  # a label may differ whose score is this near to the threshold
+    excess: float  # a distance on record may be larger than the new scores say by so much
+    n_changed: int  # ballots that differ, all of them within `near`
     n_ballots: int
 
     def __str__(self) -> str:
@@ -134,12 +131,7 @@ def rounding(network: Network, evidence: Evidence) -> float:
 
 
 def check_votes(
-    network: Any,
-    evidence: Evidence,
-    pictures: Pictures,
-    rows: Sequence[int],
-    near: float | None,
-    excess: float | None,
+    network: Any, evidence: Evidence, pictures: Pictures, rows: Sequence[int], near: float | None, excess: float | None
 ) -> tuple[Check, Allowed]:
     """Vote anew on the images in these rows of the evidence, and compare.
 

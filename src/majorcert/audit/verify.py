@@ -32,14 +32,10 @@ class Audit:
 
     verdict: Verdict
     checks: tuple[Check, ...]
-    rows: tuple[int, ...]
-    """of the verdict, that were judged anew"""
-    seed: int
-    """draws the same rows again"""
-    allowed: tuple[Allowed, ...]
-    """what was let pass as rounding, of each defender that voted anew"""
-    n_split: int | None
-    """images of the whole split, if they were given"""
+    rows: tuple[int, ...]  # of the verdict, that were judged anew
+    seed: int  # draws the same rows again
+    allowed: tuple[Allowed, ...]  # what was let pass as rounding, of each defender that voted anew
+    n_split: int | None  # images of the whole split, if they were given
 
     @property
     def differences(self) -> tuple[Difference, ...]:

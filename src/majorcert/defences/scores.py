@@ -62,13 +62,7 @@ class Scores:
         filled(self, images=record["images"], provenance=record["provenance"])
 
     @classmethod
-    def rounded(
-        cls,
-        scores: npt.ArrayLike,
-        *,
-        one: int = 255,
-        **about: Any,
-    ) -> "Scores":
+    def rounded(cls, scores: npt.ArrayLike, *, one: int = 255, **about: Any) -> "Scores":
         """Scores from 0 to 1, such as softmax probabilities, each to the nearest of `one` steps (255: one byte).
 
         Args:

@@ -17,8 +17,7 @@ from majorcert.errors.frozen import filled
 class TouchedSets(Touched):
     """Of regions of any shape: a set of ablations for each placement, which is a cell of its own."""
 
-    sets: Bools
-    """(placement rows, placement columns, ablations)"""
+    sets: Bools  # (placement rows, placement columns, ablations)
 
     def __init__(self, sets: Bools) -> None:
         filled(self, rows=np.arange(sets.shape[0]), columns=np.arange(sets.shape[1]), sets=sets)

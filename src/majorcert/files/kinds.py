@@ -37,12 +37,10 @@ INDEX_BYTES = 64
 class Column:
     """One array of a store; its first axis is the images."""
 
-    types: str
-    """NumPy's letters for the numbers that it may hold: "i" for integers, "f" for floats"""
+    types: str  # NumPy's letters for the numbers that it may hold: "i" for integers, "f" for floats
     n_axes: int
     optional: bool = False
-    room: int = 4
-    """how many times its bytes are taken while it is decoded, copied and checked"""
+    room: int = 4  # how many times its bytes are taken while it is decoded, copied and checked
 
 
 IMAGES = Column("i", 1, optional=True)
@@ -83,8 +81,7 @@ class Facts(msgspec.Struct):
 
     image_size: tuple[Side, Side]
     n_classes: int
-    split_size: Annotated[int, msgspec.Meta(ge=1)] | None = None
-    """how many images the split has that these are of"""
+    split_size: Annotated[int, msgspec.Meta(ge=1)] | None = None  # how many images the split has that these are of
 
 
 class VotingFacts(Facts, kw_only=True):

@@ -11,13 +11,10 @@ from majorcert.files.chunks import MAX_CHUNK_BYTES, MAX_CHUNKS
 class Packing:
     """How arrays are cut into chunks and compressed."""
 
-    chunk: int = 512
-    """images at most"""
-    chunk_bytes: int = MAX_CHUNK_BYTES
-    """about, before they are compressed"""
+    chunk: int = 512  # images at most
+    chunk_bytes: int = MAX_CHUNK_BYTES  # about, before they are compressed
     level: int = 9
-    orders: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    """of the axes, in arrays that become smaller so"""
+    orders: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # of the axes, in arrays that become smaller so
 
     def images_per_chunk(self, shape: tuple[int, ...], item_bytes: int) -> int:
         """As many as wanted, but no chunk and no number of chunks that would be refused when it is read."""

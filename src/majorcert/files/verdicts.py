@@ -54,8 +54,7 @@ class Row(msgspec.Struct, omit_defaults=True):
     certified: bool
     by: Literal["", "theorem1", "theorem2", "margin", "local", "detection", "unwavering", "top-k"]
     witness: Reason | None = None
-    safe: str | None = None
-    """the map of an image that is not safe everywhere, packed"""
+    safe: str | None = None  # the map of an image that is not safe everywhere, packed
     alert: bool | None = None
 
 

@@ -22,20 +22,13 @@ GREY = 128
 class Augment:
     """Which changes are made, and how strong they are; by default none."""
 
-    shift: int = 0
-    """Random crop: the image moves by up to so many pixels each way."""
-    fill: Literal["reflect", "zero"] = "reflect"
-    """What a shifted image shows where it has no pixels."""
-    flip: bool = False
-    """Mirror every second image left to right (never for digits or letters)."""
-    cutout: int = 0
-    """Side of a grey square put somewhere on the image."""
-    jitter: float = 0.0
-    """Contrast and brightness change by up to this factor."""
-    mixup: float = 0.0
-    """The largest share of another image of the batch that is mixed in."""
-    cutmix: float = 0.0
-    """The share of the images that show a square of another image of the batch."""
+    shift: int = 0  # random crop: the image moves by up to so many pixels each way
+    fill: Literal["reflect", "zero"] = "reflect"  # what a shifted image shows where it has no pixels
+    flip: bool = False  # mirror every second image left to right (never for digits or letters)
+    cutout: int = 0  # side of a grey square put somewhere on the image
+    jitter: float = 0.0  # contrast and brightness change by up to this factor
+    mixup: float = 0.0  # the largest share of another image of the batch that is mixed in
+    cutmix: float = 0.0  # the share of the images that show a square of another image of the batch
 
     def __post_init__(self) -> None:
         if self.fill not in ("reflect", "zero"):
@@ -51,10 +44,8 @@ class Augment:
 class Moves(NamedTuple):
     """How each image of a batch is shifted and flipped."""
 
-    shift: Tensor
-    """(batch, 2) how many rows further down, and columns to the right, in the image what is shown begins"""
-    flipped: Tensor
-    """(batch,)"""
+    shift: Tensor  # (batch, 2) how many rows further down, and columns to the right, in the image what is shown begins
+    flipped: Tensor  # (batch,)
 
     @classmethod
     def of(cls, augment: Augment, random: Tensor) -> "Moves":

@@ -39,8 +39,7 @@ class Blueprint:
     class_names: tuple[str, ...]
     model: ModelConfig
     weights_sha256: str = ""
-    rule: str = VOTES
-    """what makes evidence of the scores, as in `rules`"""
+    rule: str = VOTES  # what makes evidence of the scores, as in `rules`
     training: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

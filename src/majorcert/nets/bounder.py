@@ -29,12 +29,9 @@ WINDOWS = 4096
 class Found(NamedTuple):
     """What is known of some images, on the device."""
 
-    labels: Tensor
-    """(images,)"""
-    words: Tensor
-    """(images, placements, words): which labels are not excluded, as `Bounds` keeps them"""
-    health: Health
-    """to be checked before it is believed"""
+    labels: Tensor  # (images,)
+    words: Tensor  # (images, placements, words): which labels are not excluded, as `Bounds` keeps them
+    health: Health  # to be checked before it is believed
 
 
 @dataclass(frozen=True, eq=False)

@@ -36,14 +36,10 @@ class _Header:
 class Checkpoint:
     """A training run between two steps."""
 
-    about: dict[str, Any]
-    """Everything that must be the same for the run to continue: configuration, data, device."""
-    epoch: int
-    """Epochs done."""
-    step: int
-    """Steps done in the epoch after them."""
-    seconds: float
-    """Time spent in that epoch so far."""
+    about: dict[str, Any]  # everything that must be the same for the run to continue: configuration, data, device
+    epoch: int  # epochs done
+    step: int  # steps done in the epoch after them
+    seconds: float  # time spent in that epoch so far
     tensors: dict[str, Tensor]
 
     def write(self, run_dir: Path) -> None:

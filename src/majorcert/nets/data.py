@@ -31,20 +31,13 @@ class Dataset:
     class_names: tuple[str, ...]
     name: str
     split: str
-    skipped: tuple[str, ...] = ()
-    """What was wrong with each file that was left out."""
-    numbers: Tensor | None = None
-    """(N,) the place of each image in its split; None if this is all of it."""
-    split_size: int | None = None
-    """How many images the split has, if this is a part of it."""
-    notes: tuple[str, ...] = ()
-    """What a user should know of how it was read."""
-    photo_sizes: Tensor | None = None
-    """(N, 2) the height and width of the photos that the images were made of."""
-    resizing: Resizing = SQUASHED
-    """How they were brought to the size of the images."""
-    files: tuple[str, ...] | None = None
-    """Where in its folder each of them is."""
+    skipped: tuple[str, ...] = ()  # what was wrong with each file that was left out
+    numbers: Tensor | None = None  # (N,) the place of each image in its split; None if this is all of it
+    split_size: int | None = None  # how many images the split has, if this is a part of it
+    notes: tuple[str, ...] = ()  # what a user should know of how it was read
+    photo_sizes: Tensor | None = None  # (N, 2) the height and width of the photos that the images were made of
+    resizing: Resizing = SQUASHED  # how they were brought to the size of the images
+    files: tuple[str, ...] | None = None  # where in its folder each of them is
 
     def __post_init__(self) -> None:
         if self.images.dtype != torch.uint8 or self.images.ndim != 4:

@@ -35,8 +35,7 @@ class Pretrained(NamedTuple):
     config: ModelConfig
     side: int
     class_names: tuple[str, ...]
-    origin: dict[str, Any]
-    """where the weights are from, and how photos are brought to its size"""
+    origin: dict[str, Any]  # where the weights are from, and how photos are brought to its size
 
 
 def pretrained(name: str = "imagenet") -> Pretrained:

@@ -59,8 +59,7 @@ class MaskCutter:
 
     masks: Masks
     image_size: ImageSize
-    visible: Tensor
-    """(masks, H, W): does this mask leave this pixel visible?"""
+    visible: Tensor  # (masks, H, W): does this mask leave this pixel visible?
 
     @classmethod
     def of(cls, masks: Masks, image_size: ImageSize, device: torch.device | str = "cpu") -> "MaskCutter":

@@ -43,10 +43,8 @@ class Masker:
     scorer: Scorer
     cutter: MaskCutter
     channels: int
-    second: Scorer | None = None
-    """of a cascade: all networks, who are asked where the first one is not sure"""
-    sure: float = 0.0
-    """from which probability on the first one is sure"""
+    second: Scorer | None = None  # of a cascade: all networks, who are asked where the first one is not sure
+    sure: float = 0.0  # from which probability on the first one is sure
 
     @classmethod
     def of(

@@ -18,10 +18,8 @@ from majorcert.nets.ibp import SCALE, IntervalNet, Span, activated, activated_sp
 class Clean(NamedTuple):
     """What the network makes of clean images."""
 
-    maps: list[Tensor]
-    """the pixels as it sees them, and what comes out of each convolution"""
-    features: Tensor
-    """(images, features) the mean of the last ones over all cells"""
+    maps: list[Tensor]  # the pixels as it sees them, and what comes out of each convolution
+    features: Tensor  # (images, features) the mean of the last ones over all cells
 
     @classmethod
     def of(cls, network: IntervalNet, images: Tensor) -> "Clean":
@@ -37,12 +35,9 @@ class Clean(NamedTuple):
 class Patches(NamedTuple):
     """Patches on images: of N, which image each is on, where it begins and how large it is."""
 
-    image: Tensor
-    """(N,)"""
-    start: Tensor
-    """(N, 2) top and left"""
-    sides: Tensor
-    """(N, 2) height and width"""
+    image: Tensor  # (N,)
+    start: Tensor  # (N, 2) top and left
+    sides: Tensor  # (N, 2) height and width
 
 
 class Window(NamedTuple):
@@ -67,10 +62,8 @@ class Window(NamedTuple):
 class Cells(NamedTuple):
     """The cells of some windows in the maps of all images, and which of them are inside of the map."""
 
-    number: Tensor
-    """(N, rows, columns) of a cell among those of all maps"""
-    real: Tensor
-    """(N, 1, rows, columns) 1 or 0"""
+    number: Tensor  # (N, rows, columns) of a cell among those of all maps
+    real: Tensor  # (N, 1, rows, columns) 1 or 0
 
     @classmethod
     def of(cls, image: Tensor, begins: Tensor, windows: list[Window], size: ImageSize, like: Tensor) -> "Cells":

@@ -46,10 +46,8 @@ BETWEEN = 64
 class Health(NamedTuple):
     """What is looked at later, so that the device need not be waited for."""
 
-    finite: Tensor
-    """is every answer a number?"""
-    apart: Tensor
-    """did every view that was scored again get the same answer?"""
+    finite: Tensor  # is every answer a number?
+    apart: Tensor  # did every view that was scored again get the same answer?
 
     def check(self) -> None:
         """Refuse what came from a network that is not fit; waits for the device."""

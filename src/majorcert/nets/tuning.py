@@ -28,8 +28,7 @@ class Own:
     network: nn.Module
     factory: str
     mean: Sequence[float] | None
-    std: Sequence[float] | None
-    """of the colours that it knows, if they are not from 0 to 1"""
+    std: Sequence[float] | None  # of the colours that it knows, if they are not from 0 to 1
 
     @classmethod
     def of(cls, model: Any, factory: str | None, mean: Any, std: Any) -> "Own | None":

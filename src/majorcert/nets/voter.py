@@ -28,14 +28,10 @@ from majorcert.nets.views import Cutter, View, in_channels, to_unit
 class Votes(NamedTuple):
     """What the views of some images vote for, on the device."""
 
-    labels: Tensor
-    """(images, ablations, votes), ascending, then ABSTAIN"""
-    distance: Tensor
-    """(images, ablations), float16: how far each ballot was from changing, rounded down"""
-    scores: Tensor | None
-    """(images, ablations, classes), float32"""
-    health: Health
-    """to be checked before the votes are believed"""
+    labels: Tensor  # (images, ablations, votes), ascending, then ABSTAIN
+    distance: Tensor  # (images, ablations), float16: how far each ballot was from changing, rounded down
+    scores: Tensor | None  # (images, ablations, classes), float32
+    health: Health  # to be checked before the votes are believed
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,8 +42,7 @@ class Voter:
     cutter: Cutter
     threshold: float | None
     channels: int
-    rule: str = VOTES
-    """what makes evidence of the scores, as in `rules`"""
+    rule: str = VOTES  # what makes evidence of the scores, as in `rules`
 
     @classmethod
     def of(

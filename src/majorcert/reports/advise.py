@@ -28,19 +28,13 @@ class Choice:
 
     who: str
     promise: str
-    clean: float
-    """right; under detection, and without an alert"""
-    certified: float
-    """the same, and certified"""
-    alerts: float | None
-    """of detection, on clean images"""
-    views: int
-    """that the networks look at for the label of an image"""
-    knows: bool
-    """it must know a bound on the patch when it predicts"""
+    clean: float  # right; under detection, and without an alert
+    certified: float  # the same, and certified
+    alerts: float | None  # of detection, on clean images
+    views: int  # that the networks look at for the label of an image
+    knows: bool  # it must know a bound on the patch when it predicts
     n: int
-    usual: float = 0.0
-    """of the most frequent label: how often whoever always says it is right"""
+    usual: float = 0.0  # of the most frequent label: how often whoever always says it is right
 
     def cells(self) -> list[str]:
         shares = [f"{100 * self.clean:.1f}", f"{100 * self.certified:.1f}"]

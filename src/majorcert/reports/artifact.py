@@ -26,14 +26,10 @@ KNOWN = "a run folder, an ensemble, an evidence store, a verdict, a truth file, 
 class Artifact:
     """What `majorcert info` tells."""
 
-    kind: str
-    """"evidence", "an ensemble", ..."""
-    found: dict[str, Any]
-    """what was computed from the content"""
-    claims: dict[str, Any] = field(default_factory=dict)
-    """what the file says of itself, which nobody checked"""
-    damage: str = ""
-    """why it is not what it claims to be, in a sentence; empty if nothing contradicts it"""
+    kind: str  # "evidence", "an ensemble", ...
+    found: dict[str, Any]  # what was computed from the content
+    claims: dict[str, Any] = field(default_factory=dict)  # what the file says of itself, which nobody checked
+    damage: str = ""  # why it is not what it claims to be, in a sentence; empty if nothing contradicts it
 
 
 def describe(path: Path) -> Artifact:

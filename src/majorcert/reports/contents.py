@@ -28,20 +28,14 @@ class Contents:
     """Evidence of one ensemble, checked to fit together with everything that is said about its images."""
 
     defenders: tuple[Evidence, ...]
-    names: tuple[str, ...]
-    """what each defender is called on the page"""
-    patches: tuple[Patch, ...]
-    """the first one is shown first"""
+    names: tuple[str, ...]  # what each defender is called on the page
+    patches: tuple[Patch, ...]  # the first one is shown first
     truth: Ints | None
-    pictures: Pictures | None
-    """(images, height, width, 1 or 3)"""
+    pictures: Pictures | None  # (images, height, width, 1 or 3)
     class_names: tuple[str, ...]
-    verdicts: tuple[Verdict, ...]
-    """of other methods on the same images: more rows for the table"""
-    promise: Promise
-    """what the page or the story is about"""
-    photos: Photos | None
-    """the sizes of the photos that the images were made of, if they are known"""
+    verdicts: tuple[Verdict, ...]  # of other methods on the same images: more rows for the table
+    promise: Promise  # what the page or the story is about
+    photos: Photos | None  # the sizes of the photos that the images were made of, if they are known
 
     def __init__(
         self,

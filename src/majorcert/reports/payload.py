@@ -15,8 +15,7 @@ class Block:
     """One array as text. The page finds it by its name and reads it by its type; shapes follow from the manifest."""
 
     name: str
-    type: str
-    """"int8", "int16", "int32" or "uint8", little-endian and deflated; or a picture's media type"""
+    type: str  # "int8", "int16", "int32" or "uint8", little-endian and deflated; or a picture's media type
     text: str
 
     @classmethod

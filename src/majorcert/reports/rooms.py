@@ -41,14 +41,11 @@ class Tally:
 class Told:
     """What a kind tells of one image at one placement."""
 
-    tallies: tuple[Tally, ...] = ()
-    """of every label with a vote, the most votes first"""
+    tallies: tuple[Tally, ...] = ()  # of every label with a vote, the most votes first
     n_touched: int = 0
     n_ablations: int = 0
-    unit: str = "votes"
-    """what is counted"""
-    remark: str = ""
-    """of kinds that have something else to say"""
+    unit: str = "votes"  # what is counted
+    remark: str = ""  # of kinds that have something else to say
 
 
 def _reach_images(name: str, some: Evidence, patches: Sequence[Patch], sets: Sets) -> Iterator[Block]:

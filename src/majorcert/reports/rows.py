@@ -44,11 +44,9 @@ class Row:
     patch: str
     n: int
     n_certified: int
-    n_correct: int | None
-    """images predicted correctly; None when the truth is not known, as for the next"""
+    n_correct: int | None  # images predicted correctly; None when the truth is not known, as for the next
     n_certified_and_correct: int | None
-    n_alerts: int | None = None
-    """images that raise an alert as they are; of detection"""
+    n_alerts: int | None = None  # images that raise an alert as they are; of detection
 
     @property
     def clean(self) -> float:

@@ -29,12 +29,9 @@ class Testimony:
     """One defender at one placement."""
 
     name: str
-    label: int
-    """what it says of the clean image"""
-    can_say: tuple[int, ...]
-    """its reach, ascending"""
-    told: Told
-    """what else its kind tells of it"""
+    label: int  # what it says of the clean image
+    can_say: tuple[int, ...]  # its reach, ascending
+    told: Told  # what else its kind tells of it
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,7 @@ class Photo:
     """An image file as the networks see it, and how large it was."""
 
     path: Path
-    pixels: npt.NDArray[np.uint8]
-    """(channels, height, width)"""
+    pixels: npt.NDArray[np.uint8]  # (channels, height, width)
     size: ImageSize
 
 

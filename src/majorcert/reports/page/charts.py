@@ -27,8 +27,7 @@ class Line:
 
     name: str
     points: str
-    dots: tuple[tuple[float, float, str], ...]
-    """x, y and what to say of it"""
+    dots: tuple[tuple[float, float, str], ...]  # x, y and what to say of it
 
 
 @dataclass(frozen=True)

@@ -59,8 +59,7 @@ class Curve:
     """The share of images that are certified (and correct, when the truth is known) against squares of each side."""
 
     name: str
-    shares: tuple[float, ...]
-    """at side 0, that is with no patch, 1, 2, ..."""
+    shares: tuple[float, ...]  # at side 0, that is with no patch, 1, 2, ...
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,12 +23,10 @@ class Sprites:
     """Sheets of pictures, row after row, and which of the shown images are on them."""
 
     blocks: tuple[Block, ...]
-    places: tuple[int, ...]
-    """positions among the shown images, ascending"""
+    places: tuple[int, ...]  # positions among the shown images, ascending
     per_sheet: int
     columns: int
-    quality: int | None
-    """of WebP; None: without loss"""
+    quality: int | None  # of WebP; None: without loss
 
 
 def sprites(pictures: Pictures, budget: int = BUDGET) -> Sprites:

@@ -13,12 +13,10 @@ class Published:
     """One row of the paper's Table I: clean and certified accuracy against 2x2 and 5x5 patches."""
 
     name: str
-    method: str
-    """the technique, in the words of our own rows"""
+    method: str  # the technique, in the words of our own rows
     accuracy: dict[str, tuple[float, float]]
     mean: tuple[float, float]
-    quoted: bool
-    """quoted by the paper from the literature, rather than run in its case study"""
+    quoted: bool  # quoted by the paper from the literature, rather than run in its case study
 
 
 TABLE_1 = (
