@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,15 +14,16 @@ import majorcert as mc
 from majorcert.core.regions import strategy
 from majorcert.core.threat import as_patch
 from majorcert.errors import ModelError
-from majorcert.nets import estimate, learner
+from majorcert.nets import estimate, learner, validation
 from majorcert.nets import train as training
 from majorcert.nets.config import TrainConfig
 from majorcert.nets.data import Dataset, load_to_train
 from majorcert.nets.defaults import scaled, scaled_apart, suited
 from majorcert.nets.defender import Defender
-from majorcert.nets.estimate import duration, seconds_of
+from majorcert.nets.estimate import duration, n_looked, seconds_of
 from majorcert.nets.mirrors import mirrored_classes
 from majorcert.nets.recipes import RECIPES, digits, recipe, strategies_of
+from majorcert.nets.scorer import Scorer
 from majorcert.nets.train import Epoch
 from majorcert.nets.verbs import train
 
@@ -100,9 +102,12 @@ def test_hours_are_told_before_they_begin(tmp_path: Path, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(training, "train", begun)
     monkeypatch.setattr(estimate, "ON_CPU", 2)
+    sizes = torch.tensor([[8, 8], *[[300, 400 + k] for k in range(9)]])
+    held_out = replace(many(10, 224), photo_sizes=sizes, files=("tiny.png", *map(str, range(9))))
     with pytest.raises(KeyboardInterrupt):
-        train(many(200_000, 224), tmp_path / "runs", device="cpu", told=told.append)
-    plan, time = told
+        train(many(200_000, 224), tmp_path / "runs", device="cpu", told=told.append, validation=held_out)
+    plan, time, blame = told
+    assert "because of tiny.png of 8x8 pixels" in blame
     assert "columns:35/7, columns:42/7, columns:49/7: resnet of width 16, 30 epochs of 200,000 images" in plan
     assert "hours" in time or "days" in time
     assert not list(tmp_path.glob("runs/*/*"))
@@ -117,6 +122,29 @@ def test_an_estimate_is_in_proportion_to_the_work() -> None:
 
 def quick(**changes: object) -> TrainConfig:
     return replace(digits(strategy("columns:2")), epochs=3, **changes)
+
+
+def test_an_estimate_knows_of_validation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many views of validation images as are then looked at, where there is time for every epoch."""
+    n_views, score = [0], Scorer.score
+
+    def counted(scorer: Scorer, n: int, *how: Any) -> Any:
+        n_views[0] += n
+        return score(scorer, n, *how)
+
+    monkeypatch.setattr(Scorer, "score", counted)
+    monkeypatch.setattr(validation.Validation, "due", lambda judge, last: True)
+    images, held_out = load_to_train("digits", "train")
+    assert held_out is not None
+    config, images, held_out = quick(), images.subset(torch.arange(320)), held_out.subset(torch.arange(60))
+    training.train(config, images, tmp_path / "run", validation=held_out, after_epoch=lambda epoch: None)
+    assert n_looked(config, images, held_out, 3 * 320) == n_views[0] == 3 * 60 * 8 + 60 * 8
+    often = n_looked(replace(config, epochs=30), images, held_out, 30)
+    assert 2 * 480 + 480 < often < 4 * 480, "where it takes longer than to learn: the first, the last, the threshold"
+    times = iter(range(100))
+    monkeypatch.setattr(estimate, "_now", lambda device: float(next(times)))  # a step takes a second
+    alone, together = seconds_of(config, images, CPU), seconds_of(config, images, CPU, validation=held_out)
+    assert together - alone == pytest.approx((3 * 480 + 480) / 3 * alone / 960)
 
 
 def test_being_watched_changes_nothing(tmp_path: Path) -> None:

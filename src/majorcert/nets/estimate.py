@@ -6,18 +6,30 @@ from typing import Any
 import torch
 from torch import nn
 
+from majorcert.core.regions import Strategy
 from majorcert.nets.config import TrainConfig
 from majorcert.nets.data import Dataset
 from majorcert.nets.processes import Processes
+from majorcert.nets.rules import VOTES
+from majorcert.nets.suited import n_chosen_by
 from majorcert.nets.train import learner_of
+from majorcert.nets.validation import SHARE, n_checked, n_looks
 
 N_TIMED = 1
 ON_CPU = 8
 """Images of a timed step on a CPU; a whole batch takes in proportion."""
+LOOK = 1 / 3
+"""What looking at a view takes of the time to learn from it: there is no way back, and nothing to change."""
 
 
-def seconds_of(config: TrainConfig, dataset: Dataset, device: torch.device, start: nn.Module | None = None) -> float:
-    """About how many seconds the whole training takes on this device; nothing of it is kept."""
+def seconds_of(
+    config: TrainConfig,
+    dataset: Dataset,
+    device: torch.device,
+    start: nn.Module | None = None,
+    validation: Dataset | None = None,
+) -> float:
+    """About how many seconds the whole training takes on this device, validation too; nothing of it is kept."""
     batch = min(config.batch_size, len(dataset))
     timed = min(batch, ON_CPU) if device.type == "cpu" else batch
     with torch.random.fork_rng([device] if device.type == "cuda" else []):
@@ -34,8 +46,21 @@ def seconds_of(config: TrainConfig, dataset: Dataset, device: torch.device, star
                 learner.prepare(torch.arange(timed), 0, 1)
                 learner.step()
             found.append((_now(device) - begun) / N_TIMED)
-    n_steps = config.epochs * max(1, len(dataset) // config.batch_size)
-    return sum(found) / len(found) * batch / timed * n_steps
+    n_learned = config.epochs * max(1, len(dataset) // config.batch_size) * batch
+    n_views = n_learned + LOOK * (n_looked(config, dataset, validation, n_learned) if validation else 0)
+    return sum(found) / len(found) / timed * n_views
+
+
+def n_looked(config: TrainConfig, dataset: Dataset, validation: Dataset, n_learned: int) -> float:
+    """About how many views of validation images are looked at: after epochs, and to choose a threshold.
+
+    Where that takes more than its share of the time, only after the first epoch, the last, and some between them.
+    """
+    n, most = n_looks(config.strategy, dataset.image_size), len(validation)
+    check = n * min(most, n_checked(config.strategy, dataset.image_size))
+    n_checks = min(config.epochs, 2 + SHARE / (1 - SHARE) * n_learned / (LOOK * check))
+    chosen = config.threshold == "suited" and isinstance(config.strategy, Strategy) and config.rule == VOTES
+    return n_checks * check + chosen * n * min(most, n_chosen_by(len(dataset), n))
 
 
 def _now(device: torch.device) -> float:

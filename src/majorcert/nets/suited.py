@@ -21,8 +21,7 @@ def suited_threshold(voter: Voter, validation: Dataset, n_views: int) -> float:
     Args:
         n_views: about how many views may be looked at; images are drawn by lot until they have so many.
     """
-    n_images = min(len(validation), max(64, n_views // voter.cutter.n_ablations))
-    some = validation.drawn(n_images, seed=0)
+    some = validation.drawn(n_chosen_by(n_views, voter.cutter.n_ablations), seed=0)
     if some.labels is None:
         raise DataError(f"{validation.name}: a threshold is chosen by labelled images")
     leads = torch.cat(
@@ -35,6 +34,11 @@ def suited_threshold(voter: Voter, validation: Dataset, n_views: int) -> float:
     firm = (leads >= 0.5).double().mean(dim=1)
     best = max(range(len(CHOICES)), key=lambda k: (float(firm[k]), float(leads[k].mean()), -k))
     return CHOICES[best]
+
+
+def n_chosen_by(n_views: int, n_ablations: int) -> int:
+    """How many images a threshold is chosen by, if there are so many, where about so many views may be looked at."""
+    return max(64, n_views // n_ablations)
 
 
 def _leads(scores: Tensor | None, truth: Tensor) -> Tensor:

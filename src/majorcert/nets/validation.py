@@ -12,7 +12,7 @@ from torch import Tensor
 from majorcert.core.majority import majorcert
 from majorcert.core.plurality import Ints
 from majorcert.core.reach import Evidence
-from majorcert.core.threat import Patch
+from majorcert.core.threat import ImageSize, Patch
 from majorcert.defences.bounds import Sizes
 from majorcert.defences.masking import Masks
 from majorcert.files.photo import read_patches
@@ -20,7 +20,7 @@ from majorcert.nets.blueprint import Blueprint
 from majorcert.nets.data import Dataset
 from majorcert.nets.device import place_among
 from majorcert.nets.ensemble import load_defender
-from majorcert.nets.hiding import n_views
+from majorcert.nets.hiding import Hiding, n_views
 from majorcert.nets.member import Member
 from majorcert.nets.models import factories_in
 from majorcert.nets.own import place_of
@@ -35,10 +35,15 @@ SHARE = 0.2
 """Of the time: where validating takes more, some epochs go without."""
 
 
-def n_looks(blueprint: Blueprint) -> int:
+def n_looks(hiding: Hiding, image_size: ImageSize) -> int:
     """How many views of an image its evidence takes."""
-    n = n_views(blueprint.strategy, blueprint.image_size)
-    return n * (n + 1) // 2 if isinstance(blueprint.strategy, Masks) else n
+    n = n_views(hiding, image_size)
+    return n * (n + 1) // 2 if isinstance(hiding, Masks) else n
+
+
+def n_checked(hiding: Hiding, image_size: ImageSize) -> int:
+    """How many validation images are looked at after an epoch, if there are so many."""
+    return max(4 if isinstance(hiding, Masks) else 16, min(256, N_VIEWS // n_looks(hiding, image_size)))
 
 
 def just_trained(folder: str | Path, device: torch.device | str) -> Member:
@@ -57,7 +62,8 @@ def tried(
     """
     if validation is None or place_among()[0]:
         return None
-    most = N_VIEWS // max(n_looks(Blueprint.read(run)) for run in runs)
+    known = [Blueprint.read(run) for run in runs]
+    most = N_VIEWS // max(n_looks(each.strategy, each.image_size) for each in known)
     some = validation.drawn(max(1, min(256, most)))
     if some.labels is None or len(some) < min(ENOUGH, len(validation)):
         return None
@@ -87,13 +93,13 @@ class Validation:
     def __init__(self, blueprint: Blueprint, validation: Dataset, device: torch.device) -> None:
         self.blueprint, self.device = blueprint, device
         hiding, size = blueprint.strategy, blueprint.image_size
-        n, least, (self.patch,) = n_looks(blueprint), 16, read_patches([PATCH], size, validation.photos)
+        (self.patch,) = read_patches([PATCH], size, validation.photos)
         self.means = f", {PATCH} of each photo" if validation.photos else ""
         if isinstance(hiding, Masks):
-            least, self.patch, self.means = 4, hiding.patch, ""
+            self.patch, self.means = hiding.patch, ""
         elif isinstance(hiding, Sizes):
             self.patch, self.means = hiding.patches[0], ""
-        self.images = validation.drawn(max(least, min(256, N_VIEWS // n)))
+        self.images = validation.drawn(n_checked(hiding, size))
         self.begun, self.spent = time.perf_counter(), 0.0
 
     def due(self, *, last: bool) -> bool:

@@ -178,7 +178,8 @@ def _tell_plan(
         f"{names}: {first.model.name}{width}, {epochs} of {len(data):,} images of "
         f"{data.image_size[0]}x{data.image_size[1]} in batches of {first.batch_size}, on {device.type}"
     )
-    seconds = sum(seconds_of(config, data, device, start) for config, start in zip(configs, begun, strict=True))
+    both = zip(configs, begun, strict=True)
+    seconds = sum(seconds_of(config, data, device, start, validation) for config, start in both)
     told(f"this takes about {duration(seconds)}, by steps that were timed; --epochs, --width and --size change it")
     if validation and (why := blamed(PATCH, data.image_size, validation.photos)):
         told(f"{PATCH} of each validation photo is much of what the networks see{why}")
