@@ -102,7 +102,7 @@ def test_the_worst_of_the_tried_placements_is_learned_from(strides: tuple[int, .
     for width in (0.4, 1.0):
         made.width.fill_(width)
         made.clean.fill_(0.0)
-        found = made._losses(made._views(images, labels, lots, None), labels, None)[1]
+        found = made._losses(made._views(images, lots, None), F.one_hot(labels).float())[1]
         each = whole_image(made, images, labels, made.drawn).view(36, 8)
         torch.testing.assert_close(found, each.amax(dim=0))
         assert (each.amax(dim=0) > each.amin(dim=0)).all()
@@ -114,19 +114,19 @@ def test_the_loss_is_of_the_image_and_of_the_worst_case() -> None:
     made = learner(widening=Widening())
     images, labels = torch.rand(8, 3, 8, 8), torch.arange(8) % 2
     lots = torch.rand(8, N_LOTS)
-    views = made._views(images, labels, lots, None)
+    views = made._views(images, lots, None)
     plain = F.cross_entropy(made.model(images), labels, reduction="none")
     made.width.fill_(0.0)
     made.clean.fill_(0.3)
-    torch.testing.assert_close(made._losses(views, labels, None)[1], plain)
+    torch.testing.assert_close(made._losses(views, F.one_hot(labels).float())[1], plain)
     made.width.fill_(1.0)
     worst = whole_image(made, images, labels, made.drawn)
-    torch.testing.assert_close(made._losses(views, labels, None)[1], 0.3 * plain + 0.7 * worst)
+    torch.testing.assert_close(made._losses(views, F.one_hot(labels).float())[1], 0.3 * plain + 0.7 * worst)
     assert (worst > plain).all()
     sparing = learner(widening=Widening(sparing=0.5))
     sparing.width.fill_(1.0)
     sparing.clean.fill_(0.0)
-    spared = sparing._losses(sparing._views(images, labels, lots, None), labels, None)[1]
+    spared = sparing._losses(sparing._views(images, lots, None), F.one_hot(labels).float())[1]
     torch.testing.assert_close(spared, 2 * (1 - (-worst).exp().sqrt()))
 
 

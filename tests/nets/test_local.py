@@ -308,7 +308,7 @@ def test_a_whole_map_is_learned_from_cell_by_cell() -> None:
     own, views, labels = nn.Conv2d(3, 3, 1), torch.rand(4, 3, *SIZE), torch.tensor([0, 1, 2, 0])
     dataset = Dataset(black_and_white(4, SIZE), labels, tuple("abc"), "tiny", "train")
     learner = Learner(recipe("bagcert", "fields:3", 1, 3), dataset, Processes("cpu"), start=own)
-    logits, losses = learner._losses(views, labels, None)
+    logits, losses = learner._losses(views, nn.functional.one_hot(labels).float())
     expected = nn.functional.cross_entropy(own(views), labels[:, None, None].expand(-1, *SIZE), reduction="none")
     torch.testing.assert_close(losses, expected.mean(dim=(1, 2)))
     torch.testing.assert_close(logits, own(views).mean(dim=(2, 3)))

@@ -21,14 +21,13 @@ from majorcert.errors import EvidenceError, ModelError, StoreError
 from majorcert.files.evidence import load_evidence
 from majorcert.files.store import Store
 from majorcert.nets import masked, masker
-from majorcert.nets.augment import N_RANDOM, Augment, Moves, gathered
 from majorcert.nets.averaging import averaged
-from majorcert.nets.boxes import FADING, N_NUMBERS, Boxes, Memory, middles_of, under
+from majorcert.nets.boxes import N_NUMBERS, Boxes, under
 from majorcert.nets.data import Dataset
 from majorcert.nets.ensemble import Ensemble, load_defender
 from majorcert.nets.ensemble_file import BOUNDED, write_members
 from majorcert.nets.learner import Learner
-from majorcert.nets.masked import MaskCutter, centred, outside
+from majorcert.nets.masked import MaskCutter, centred
 from majorcert.nets.models import ModelConfig, build
 from majorcert.nets.processes import Processes
 from majorcert.nets.recipes import recipe
@@ -390,52 +389,6 @@ def test_averages_and_mirror_images_are_masking_defenders(network: torch.nn.Modu
         averaged([tmp_path / "voting"], tmp_path / "wrong", masks="masks:2/1")
     with pytest.raises(ModelError, match=r"threshold is None there, got 0.3"):
         averaged([tmp_path / "a", tmp_path / "b"], tmp_path / "wrong", threshold=0.3)
-
-
-def test_boxes_are_of_the_given_sides_anywhere_inside() -> None:
-    boxes = Boxes(sides=(2, 5, 9)).drawn(torch.rand(9000, N_NUMBERS), (6, 7))
-    assert boxes.shape == (9000, 2, 4)
-    top, left, height, width = boxes.flatten(0, 1).unbind(1)
-    assert set(zip(height.tolist(), width.tolist(), strict=True)) == {(2, 2), (5, 5), (6, 7)}
-    assert (set(top[height == 2].tolist()), set(left[width == 2].tolist())) == (set(range(5)), set(range(6)))
-    assert bool((top + height <= 6).all() & (left + width <= 7).all())
-    edge = Boxes(sides=(2,)).drawn(torch.full((1, N_NUMBERS), 1.0), (6, 7))
-    assert edge.flatten().tolist() == [4, 5, 2, 2] * 2
-
-
-def test_a_remembered_pair_hides_the_same_pixels_of_the_image_however_it_is_shown() -> None:
-    """The pixels of an image are numbered; what a remembered box hides under other shifts and flips is looked up."""
-    numbers = torch.arange(1, 85, dtype=torch.uint8).view(1, 1, 7, 12)
-    augment, lots = Augment(shift=1, flip=True), torch.rand(400, N_RANDOM, generator=torch.Generator().manual_seed(0))
-    worst = torch.tensor([[2, 3, 2, 2], [3, 8, 2, 2]])[None]
-    memory, index = Memory(3, (7, 12), torch.device("cpu")), torch.tensor([1])
-    memory.keep(index, middles_of(worst, Moves.of(augment, lots[:1]), (7, 12)), torch.ones(1), torch.zeros(1).bool())
-    shows = gathered(numbers, torch.zeros(400, dtype=torch.int64), augment, lots)
-    many, both = index.expand(400), torch.zeros(400, N_NUMBERS)
-    found = memory.recalled(many, worst.expand(400, 2, 4), Moves.of(augment, lots), both)
-    hidden = [set(shown[~seen].tolist()) for shown, seen in zip(shows[:, 0], outside(found, (7, 12)), strict=True)]
-    assert len(hidden[0]) == 8
-    assert all(each == hidden[0] for each in hidden)
-    assert len({tuple(each) for each in found.flatten(1).tolist()}) > 10, "always shown in the same way"
-
-
-def test_the_worst_pair_is_remembered_and_the_others_fade() -> None:
-    memory, index, no = Memory(4, (9, 9), torch.device("cpu")), torch.arange(2), torch.zeros(2, dtype=torch.bool)
-    still, lots = Moves(torch.zeros(1, 2).long(), no[:1]), torch.zeros(2, N_NUMBERS)
-    new = torch.tensor([6, 6, 3, 3]).expand(2, 2, 4)
-    assert torch.equal(memory.recalled(index, new, still, lots), new), "nothing is known yet"
-    first = torch.tensor([[[7, 7], [9, 9]]] * 2)
-    memory.keep(index, first, torch.tensor([2.0, 1.0]), no)
-    memory.keep(index, first + 2, torch.tensor([1.0, 3.0]), no)
-    assert memory.loss.tolist() == pytest.approx([2 * FADING, 3, -1, -1])
-    assert memory.middles[:2].tolist() == torch.stack([first[0], first[0] + 2]).tolist()
-    assert memory.recalled(index, new, still, lots)[:, :, :2].tolist() == [[[2, 2], [3, 3]], [[3, 3], [4, 4]]]
-    memory.keep(index, first, torch.tensor([0.5, 0.5]), memory.replayed(index, lots))
-    assert memory.loss.tolist() == pytest.approx([0.5, 0.5, -1, -1]), "a replayed pair has its loss of today"
-    lot = torch.tensor([[0.1, 0.1], [0.6, 0.1], [0.6, 0.9], [0.9, 0.1]])
-    lots = torch.cat([torch.zeros(4, 6), lot], dim=1)
-    many = memory.recalled(index[:1].expand(4), new[:1].expand(4, 2, 4), still, lots)
-    assert (many[:, :, :2] != 6).any(dim=2).tolist() == [[True, True], [True, False], [False, True], [False, False]]
 
 
 def test_training_under_masks_learns_and_resumes_to_the_same_weights(tmp_path: Path) -> None:

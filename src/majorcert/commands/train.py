@@ -5,7 +5,7 @@ from typing import Annotated, Any, cast
 
 import typer
 
-from majorcert.commands.options import INTERRUPTED, DataDir, Device, Fit, Json, SkipBad, SplitSeed, from_here
+from majorcert.commands.options import INTERRUPTED, Allow, DataDir, Device, Fit, Json, SkipBad, SplitSeed, from_here
 from majorcert.files.photo import Resizing
 from majorcert.reports.advise import briefly
 from majorcert.reports.terminal import bar, remark, say_json
@@ -13,9 +13,7 @@ from majorcert.reports.terminal import bar, remark, say_json
 
 def train(
     data: Annotated[str, typer.Argument(help="'digits', 'cifar10', an image folder root/class/*.jpg, or a .npz file.")],
-    out: Annotated[
-        Path, typer.Option("--out", "-o", help="The run folder; with several strategies, of their folders.")
-    ],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The run folder; of several, where each has one.")],
     strategy: Annotated[
         list[str] | None,
         typer.Option(
@@ -24,9 +22,7 @@ def train(
     ] = None,
     recipe: Annotated[
         str | None,
-        typer.Option(
-            help="best, paper, masking-best, bagcert, cbn, pg-bn, ibp, smoothed-vit, ...; by default what suits."
-        ),
+        typer.Option(help="best, paper, masking-best, bagcert, ibp, smoothed-vit, ...; by default what suits."),
     ] = None,
     patch: Annotated[
         list[str] | None, typer.Option(help="What masks or bounds are to be against: 5, 3x7, 2% or 75x100px.")
@@ -45,6 +41,9 @@ def train(
         ),
     ] = None,
     boxes: Annotated[str | None, typer.Option(help="Sides of what hides images under masks: 7,9,11.")] = None,
+    worst_of: Annotated[int | None, typer.Option(min=1, help="Under masks: learn from the worst of so many.")] = None,
+    greedy: Annotated[bool | None, typer.Option("--greedy", help="The worst first box, then the worst second.")] = None,
+    teacher: Annotated[Path | None, typer.Option(help="A run whose probabilities are learned, not the labels.")] = None,
     cutmix: Annotated[float | None, typer.Option(help="Share of the images with a square of another one.")] = None,
     threshold: Annotated[float | None, typer.Option(help="A score at or over it is a vote.")] = None,
     seed: Annotated[int, typer.Option(help="Of the weights, the order and the ablations.")] = 0,
@@ -57,6 +56,7 @@ def train(
         bool | None, typer.Option("--flip/--no-flip", help="Mirror every second image; not for signs or letters.")
     ] = None,
     device: Device = "auto",
+    allow: Allow = None,
     resume: Annotated[
         bool, typer.Option(help="Continue from the checkpoint, if there is one; --epochs may be raised.")
     ] = False,
@@ -79,7 +79,7 @@ def train(
     from majorcert.nets.verbs import check_asked, tell_reading
     from majorcert.nets.verbs import train as train_defenders
 
-    check_asked(out, data, strategy or (), recipe, model, device, resume=resume)
+    check_asked(out, data, strategy or (), recipe, model, teacher, device, resume=resume)
     reading: dict[str, Any] = {"split": split, "data_dir": data_dir, "seed": split_seed, "skip_bad": skip_bad}
     reading |= {"image_size": None if size is None else parse_size(size), "resizing": Resizing(cast(Any, fit))}
     with bar("reading") as shown:
@@ -89,8 +89,9 @@ def train(
     if split == "test":
         remark("these are the test images: what the networks reach on them afterwards will say nothing")
     given: dict[str, Any] = {"epochs": epochs, "batch_size": batch_size, "lr": lr, "threshold": threshold, "seed": seed}
-    given |= {"boxes": boxes, "cutmix": cutmix, "flip": flip, "patches": patch or ()}
+    given |= {"boxes": boxes, "worst_of": worst_of, "greedy": greedy, "cutmix": cutmix, "flip": flip}
     kind: dict[str, Any] = {"strategies": strategy, "recipe": recipe, "view": view, "width": width, "model": model}
+    kind |= {"teacher": teacher, "allow": allow or (), "patches": patch or ()}
     how: dict[str, Any] = {"device": device, "compiled": compiled, "checkpoint_every": checkpoint_every}
     with bar("training") as shown:
 

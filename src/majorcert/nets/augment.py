@@ -117,6 +117,12 @@ def mixed(images: Tensor, augment: Augment, random: Tensor) -> tuple[Tensor, Ten
     return torch.where(square[:, None], other, images), square.float().mean(dim=(1, 2))
 
 
+def wanted(labels: Tensor, n_classes: int, mixing: Tensor | None) -> Tensor:
+    """(batch, classes) what a network should say: the label; what was `mixed` in counts for its own."""
+    truth = (labels[:, None] == torch.arange(n_classes, device=labels.device)).float()
+    return truth if mixing is None else torch.lerp(truth, truth.roll(1, dims=0), mixing[:, None])
+
+
 def _reflected(position: Tensor, side: int) -> Tensor:
     """Positions outside of the image as seen in a mirror at its border pixel."""
     return (side - 1) - ((side - 1) - position.abs()).abs()

@@ -51,7 +51,7 @@ class BoundLearner(Learner):
     def n_lots(self) -> int:
         return N_LOTS * self.tried**2
 
-    def _views(self, images: Tensor, labels: Tensor, lots: Tensor, boxes: Tensor | None) -> Tensor:
+    def _views(self, images: Tensor, lots: Tensor, boxes: Tensor | None) -> Tensor:
         self.drawn = self._patches(lots)
         return images
 
@@ -66,8 +66,9 @@ class BoundLearner(Learner):
         image = torch.arange(lots.shape[1], device=lots.device).repeat(len(lots))
         return Patches(image, start.flatten(0, 1), sides.flatten(0, 1))
 
-    def _losses(self, views: Tensor, labels: Tensor, mixing: Tensor | None) -> tuple[Tensor, Tensor]:
+    def _losses(self, views: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         """Logits, and the loss of each image: its own, and that of the worst case under the worst patch drawn."""
+        labels = targets.argmax(dim=1)
         with self._rounded():
             clean = Clean.of(self.model, views)
         logits = self.model.last(clean.features.float())

@@ -1,8 +1,9 @@
-"""What a masking defender learns from: images under two boxes, larger than the masks, and those it failed worst under.
+"""What a masking defender learns from: images under two boxes, larger than the masks, and those it fails worst under.
 
 All randomness comes in as one table of uniform numbers per batch, as for the other changes to training images.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -10,7 +11,7 @@ from torch import Tensor
 
 from majorcert.core.threat import ImageSize
 from majorcert.errors import ModelError
-from majorcert.nets.augment import Moves
+from majorcert.nets.augment import N_RANDOM, Augment, Moves
 from majorcert.nets.masked import centred, constant, outside, shown
 
 N_NUMBERS = 8
@@ -29,10 +30,21 @@ class Boxes:
     """each box has one of these sides, by lot"""
     memory_from: float = 1.0
     """from this share of the epochs on half of the images get the pair of boxes that they failed worst under"""
+    worst_of: int = 1
+    """so many pairs are tried for each image in each step, and the one that it fails worst under is learned from"""
+    worst_from: float = 0.5
+    """the share of the epochs after which they are"""
+    greedy: bool = False
+    """the worst of so many boxes is found alone, then the worst of so many others to go with it"""
 
     def __post_init__(self) -> None:
-        if min(self.sides, default=1) < 1 or not 0 <= self.memory_from <= 1:
-            raise ModelError(f"boxes have sides of 1 or more, and memory_from is from 0 to 1; got {self}")
+        if min(*self.sides, self.worst_of, 1) < 1 or not 0 <= self.memory_from <= 1 or not 0 <= self.worst_from <= 1:
+            raise ModelError(
+                f"boxes have sides of 1 or more and are the worst of 1 or more, and memory_from and worst_from are "
+                f"from 0 to 1; got {self}"
+            )
+        if self.greedy and self.worst_of < 2:
+            raise ModelError("a greedy search is for the worst of several boxes; say of how many, 2 or more")
 
     def drawn(self, random: Tensor, image_size: ImageSize) -> Tensor:
         """(batch, 2, 4) boxes of top, left, height and width, anywhere inside the image."""
@@ -48,6 +60,24 @@ class Boxes:
 def under(images: Tensor, boxes: Tensor) -> Tensor:
     """(batch, C, H, W): each image without the pixels in its boxes."""
     return shown(centred(images), outside(boxes, (images.shape[2], images.shape[3])))
+
+
+def worst(pairs: Tensor, loss_of: Callable[[Tensor], Tensor], *, greedy: bool) -> Tensor:
+    """(batch, 2, 4): of (batch, n, 2, 4) pairs of boxes the one with the largest loss, image by image.
+
+    Args:
+        loss_of: (batch,) of one pair for each image.
+        greedy: combine the worst first box, alone, with the second box that is worst beside it.
+    """
+    if greedy:
+        first = _worst(pairs[:, :, :1].expand_as(pairs), loss_of)
+        pairs = torch.stack([first[:, :1].expand(-1, pairs.shape[1], -1), pairs[:, :, 1]], dim=2)
+    return _worst(pairs, loss_of)
+
+
+def _worst(pairs: Tensor, loss_of: Callable[[Tensor], Tensor]) -> Tensor:
+    losses = torch.stack([loss_of(pair) for pair in pairs.unbind(1)], dim=1)
+    return pairs[torch.arange(len(pairs), device=pairs.device), losses.argmax(dim=1)]
 
 
 class Memory:
@@ -84,3 +114,42 @@ class Memory:
 def middles_of(boxes: Tensor, moves: Moves, image_size: ImageSize) -> Tensor:
     """(batch, 2, 2) twice the middle of each box, in the image itself."""
     return moves.origin(2 * boxes[:, :, :2] + boxes[:, :, 2:], image_size)
+
+
+class Hider:
+    """Chooses the boxes that hide each training image, and remembers the worst of them."""
+
+    def __init__(
+        self, boxes: Boxes, augment: Augment, n_images: int, image_size: ImageSize, device: torch.device
+    ) -> None:
+        self.boxes, self.augment, self.image_size = boxes, augment, image_size
+        self.memory = Memory(n_images, image_size, device) if boxes.memory_from < 1 else None
+
+    @property
+    def n_lots(self) -> int:
+        """How many uniform numbers an image takes, after those of its other changes."""
+        return N_NUMBERS * self.boxes.worst_of
+
+    def pairs(self, index: Tensor, random: Tensor, *, recalls: bool) -> Tensor:
+        """(batch, n, 2, 4) pairs of boxes to choose from, drawn by lot; the first one perhaps as remembered."""
+        lots = random[:, N_RANDOM:].unflatten(1, (self.boxes.worst_of, N_NUMBERS))  # type: ignore[no-untyped-call]
+        first, *others = (self.boxes.drawn(each, self.image_size) for each in lots.unbind(1))
+        if self.memory and recalls:
+            first = self.memory.recalled(index, first, Moves.of(self.augment, random), lots[:, 0])
+        return torch.stack([first, *others], dim=1)
+
+    def keep(
+        self,
+        index: Tensor,
+        random: Tensor,
+        boxes: Tensor,
+        loss: Tensor,
+        *,
+        recalls: bool,
+        whole: Callable[[Tensor], Tensor],
+    ) -> None:
+        """Remember the worse pairs of the whole batch, which `whole` gathers: all processes hold the same memory."""
+        if self.memory:
+            middles = middles_of(boxes, Moves.of(self.augment, random), self.image_size)
+            replayed = self.memory.replayed(index, random[:, N_RANDOM:]) & recalls
+            self.memory.keep(*(whole(each) for each in (index, middles, loss, replayed)))

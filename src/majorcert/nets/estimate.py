@@ -4,7 +4,6 @@ import time
 from typing import Any
 
 import torch
-from torch import nn
 
 from majorcert.core.regions import Strategy
 from majorcert.nets.config import TrainConfig
@@ -26,16 +25,19 @@ def seconds_of(
     config: TrainConfig,
     dataset: Dataset,
     device: torch.device,
-    start: nn.Module | None = None,
     validation: Dataset | None = None,
+    **networks: Any,
 ) -> float:
-    """About how many seconds the whole training takes on this device, validation too; nothing of it is kept."""
+    """About how many seconds the whole training takes on this device, validation too; nothing of it is kept.
+
+    Args:
+        networks: that it begins with, "start", and that it learns from, "teacher", where there are any.
+    """
     batch = min(config.batch_size, len(dataset))
     timed = min(batch, ON_CPU) if device.type == "cpu" else batch
     with torch.random.fork_rng([device] if device.type == "cuda" else []):
         some = dataset.subset(torch.arange(timed))
-        first: dict[str, Any] = {} if start is None else {"start": start}
-        learner = learner_of(config)(config, some, Processes(device), **first)
+        learner = learner_of(config)(config, some, Processes(device), **networks)
         found = []
         for epoch in (0, config.epochs - 1):
             if not learner.begin(epoch):  # as fast as the first

@@ -1,7 +1,8 @@
 """One training step, from a list of image numbers to new weights, that a CUDA graph can record and replay."""
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,8 +13,8 @@ from torch.nn import functional as F  # noqa: N812 (the name that every user of 
 from majorcert.core.regions import Strategy
 from majorcert.errors import DataError, ModelError
 from majorcert.files.untrusted import reason
-from majorcert.nets.augment import N_RANDOM, Moves, gathered, jittered, mixed
-from majorcert.nets.boxes import N_NUMBERS, Memory, middles_of, under
+from majorcert.nets.augment import N_RANDOM, gathered, jittered, mixed, wanted
+from majorcert.nets.boxes import Hider, under, worst
 from majorcert.nets.checkpoint import Checkpoint
 from majorcert.nets.config import TrainConfig
 from majorcert.nets.data import Dataset
@@ -31,6 +32,14 @@ class Position(NamedTuple):
     seconds: float
 
 
+class Phase(NamedTuple):
+    """What a step does from some epoch on."""
+
+    recalls: bool = False  # boxes that were worst
+    searches: bool = False  # for the worst of several boxes
+    sharp: bool = False  # takes the gradient uphill
+
+
 class Learner:
     """The state of a training run on one device: weights, momentum, average, random numbers and running sums.
 
@@ -46,6 +55,7 @@ class Learner:
         processes: Processes,
         *,
         start: nn.Module | None = None,
+        teacher: nn.Module | None = None,
         compiled: bool = False,
     ) -> None:
         if dataset.labels is None:
@@ -56,21 +66,24 @@ class Learner:
         """The images, if the device cannot hold them: then those of one batch at a time are brought to it."""
         self.images = dataset.images.to(device) if self.far is None else dataset.images[:n].clone().to(device)
         self.places = torch.arange(n, device=device)
-        self.cutter = self.memory = None
+        self.cutter = self.hider = None
         if isinstance(config.strategy, Strategy):
             self.cutter = Cutter.of(config.strategy, config.view, dataset.image_size, device)
-        elif config.boxes.memory_from < 1:
-            self.memory = Memory(len(dataset), dataset.image_size, device)
-        self.recalls: bool | None = None
-        self.sharp: bool | None = None
-        """Are boxes remembered, and are steps sharpness-aware? None until the first epoch has begun."""
+        elif config.boxes.sides:
+            self.hider = Hider(config.boxes, config.augment, len(dataset), dataset.image_size, device)
+        self.phase: Phase | None = None
         torch.manual_seed(config.seed)
         self.model = build(config.model) if start is None else copy.deepcopy(start).train()
         self.layout = _layout(self.model, device)
         self.model.to(device, memory_format=self.layout)  # type: ignore[call-overload]
         self.network: Callable[[Tensor], Tensor] = processes.wrap(self.model)
+        self.teacher: Callable[[Tensor], Tensor] | None = None
+        if teacher is not None:
+            taught_by = copy.deepcopy(teacher).eval().requires_grad_(False)
+            self.teacher = taught_by.to(device, memory_format=self.layout)  # type: ignore[call-overload]
         if compiled:
             self.network = torch.compile(self.network)
+            self.teacher = None if self.teacher is None else torch.compile(self.teacher)
         self.generator = torch.Generator(device).manual_seed(config.seed)
         learned = {name: weight for name, weight in self.model.named_parameters() if weight.requires_grad}
         self.names, self.weights = list(learned), list[Tensor](learned.values())
@@ -93,13 +106,14 @@ class Learner:
 
     def begin(self, epoch: int) -> bool:
         """Whether the step is another one from this epoch on, and has to be recorded anew."""
-        config, before = self.config, (self.recalls, self.sharp)
-        self.recalls, self.sharp = epoch >= config.boxes.memory_from * config.epochs, config.is_sharp(epoch)
-        return (self.recalls, self.sharp) != before
+        config, boxes, before = self.config, self.config.boxes, self.phase
+        searches = boxes.worst_of > 1 and epoch >= boxes.worst_from * config.epochs
+        self.phase = Phase(epoch >= boxes.memory_from * config.epochs, searches, config.is_sharp(epoch))
+        return self.phase != before
 
     def step(self) -> None:
         """Learn from the images `batch`: augment, hide, classify, follow the gradient, average."""
-        config, share = self.config, self.processes.share
+        config, phase, share = self.config, self.phase or Phase(), self.processes.share
         random = torch.rand(len(self.batch), N_RANDOM + self.n_lots, generator=self.generator, device=self.batch.device)
         index, random = share(self.batch), share(random)
         held = index if self.far is None else share(self.places)
@@ -108,13 +122,17 @@ class Learner:
         labels, mixing = self.labels[index], None
         if config.augment.mixup or config.augment.cutmix:
             images, mixing = mixed(images, config.augment, random)
-        boxes = self._boxes(index, random) if config.boxes.sides else None
-        views = self._views(images, labels, random[:, N_RANDOM:], boxes).contiguous(memory_format=self.layout)
+        targets = wanted(labels, config.model.n_classes, mixing)
+        boxes = None if self.hider is None else self._boxes(self.hider, images, targets, index, random, phase)
+        views = self._views(images, random[:, N_RANDOM:], boxes).contiguous(memory_format=self.layout)
+        if self.teacher is not None:
+            with torch.no_grad():
+                targets = self._logits(views, self.teacher).softmax(dim=1)
 
-        logits, losses = self._losses(views, labels, mixing)
+        logits, losses = self._losses(views, targets)
         torch.autograd.backward(losses.mean())
-        if self.sharp:
-            self._backward_uphill(views, labels, mixing)
+        if phase.sharp:
+            self._backward_uphill(views, targets)
 
         with torch.no_grad():
             descend(self.config, self.lr, self.weights, self._gradients(), self.velocity, self.squares)
@@ -122,17 +140,18 @@ class Learner:
             if self.average:
                 torch._foreach_mul_(self.average, self.decay)
                 torch._foreach_add_(self.average, torch._foreach_mul(self.averaged, 1 - self.decay))
-            if self.memory and boxes is not None:
-                self._remember(self.memory, index, random, boxes, F.cross_entropy(logits, labels, reduction="none"))
+            if self.hider is not None and boxes is not None:
+                hard = F.cross_entropy(logits, labels, reduction="none")
+                self.hider.keep(index, random, boxes, hard, recalls=phase.recalls, whole=self.processes.whole)
             right = (logits.argmax(dim=1) == labels).sum()
             self.sums += torch.stack([losses.sum(), right, torch.ones_like(losses).sum()]).double()
 
     @property
     def n_lots(self) -> int:
         """How many uniform numbers the view of an image takes."""
-        return N_NUMBERS if self.config.boxes.sides else 1
+        return 1 if self.hider is None else self.hider.n_lots
 
-    def _views(self, images: Tensor, labels: Tensor, lots: Tensor, boxes: Tensor | None) -> Tensor:
+    def _views(self, images: Tensor, lots: Tensor, boxes: Tensor | None) -> Tensor:
         """Of each image one view: under its boxes, or by an ablation drawn for it alone."""
         if boxes is not None:
             return under(images, boxes)
@@ -140,36 +159,29 @@ class Learner:
         n_views = self.cutter.n_views
         return self.cutter.cut(images, (lots[:, 0] * n_views).long().clamp(max=n_views - 1))
 
-    def _boxes(self, index: Tensor, random: Tensor) -> Tensor:
-        """Of each image a pair of boxes that hides some of it."""
-        size = self.images.shape[2], self.images.shape[3]
-        boxes, lots = self.config.boxes.drawn(random[:, N_RANDOM:], size), random[:, N_RANDOM:]
-        if not self.memory or not self.recalls:
-            return boxes
-        return self.memory.recalled(index, boxes, Moves.of(self.config.augment, random), lots)
+    def _boxes(
+        self, hider: Hider, images: Tensor, targets: Tensor, index: Tensor, random: Tensor, phase: Phase
+    ) -> Tensor:
+        """Of each image a pair of boxes that hides some of it; where several are tried, the worst."""
+        pairs = hider.pairs(index, random, recalls=phase.recalls)
+        if not phase.searches:
+            return pairs[:, 0]
 
-    def _remember(self, memory: Memory, index: Tensor, random: Tensor, boxes: Tensor, loss: Tensor) -> None:
-        """Keep the worse pairs of the whole batch: all processes hold the same memory."""
-        middles = middles_of(boxes, Moves.of(self.config.augment, random), memory.image_size)
-        replayed = memory.replayed(index, random[:, N_RANDOM:]) & bool(self.recalls)
-        memory.keep(*(self.processes.whole(each) for each in (index, middles, loss, replayed)))
+        def loss_of(pair: Tensor) -> Tensor:
+            return self._losses(under(images, pair).contiguous(memory_format=self.layout), targets)[1]
 
-    def _losses(self, views: Tensor, labels: Tensor, mixing: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Logits, and the loss of each view; what was mixed in counts for its own label, every cell of a map alike."""
-        logits, smoothing = self._logits(views), self.config.label_smoothing
+        with torch.no_grad(), self._statistics_kept():
+            return worst(pairs, loss_of, greedy=self.config.boxes.greedy)
+
+    def _losses(self, views: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+        """Logits, and the loss of each view; every cell of a map counts alike."""
+        logits, smoothing = self._logits(views, self.network), self.config.label_smoothing
         cells = logits.flatten(2).transpose(1, 2) if logits.dim() > 2 else logits[:, None]
+        each = targets[:, None].expand_as(cells).flatten(0, 1)
+        losses = F.cross_entropy(cells.flatten(0, 1), each, reduction="none", label_smoothing=smoothing)
+        return cells.mean(dim=1), losses.view(cells.shape[:2]).mean(dim=1)
 
-        def losses_of(truth: Tensor) -> Tensor:
-            each = truth[:, None].expand(cells.shape[:2]).flatten()
-            losses = F.cross_entropy(cells.flatten(0, 1), each, reduction="none", label_smoothing=smoothing)
-            return losses.view(cells.shape[:2]).mean(dim=1)
-
-        losses = losses_of(labels)
-        if mixing is not None:
-            losses = losses * (1 - mixing) + losses_of(labels.roll(1)) * mixing
-        return cells.mean(dim=1), losses
-
-    def _backward_uphill(self, views: Tensor, labels: Tensor, mixing: Tensor | None) -> None:
+    def _backward_uphill(self, views: Tensor, targets: Tensor) -> None:
         """Replace the gradient by that at nearby weights where the loss is worse; their statistics are not kept."""
         with torch.no_grad():
             slope = self._gradients()
@@ -177,20 +189,26 @@ class Learner:
             uphill = torch._foreach_mul(slope, self.config.sharp / steepness)
             torch._foreach_add_(self.weights, uphill)
             self.model.zero_grad(set_to_none=True)
-        statistics = [buffer for buffer in self.model.buffers() if buffer.is_floating_point()]
-        before = [buffer.clone() for buffer in statistics]
-        torch.autograd.backward(self._losses(views, labels, mixing)[1].mean())
+        with self._statistics_kept():
+            torch.autograd.backward(self._losses(views, targets)[1].mean())
         with torch.no_grad():
             torch._foreach_sub_(self.weights, uphill)
-            if statistics:
-                torch._foreach_copy_(statistics, before)
+
+    @contextmanager
+    def _statistics_kept(self) -> Iterator[None]:
+        """What the network learns of its views' mean and spread by looking at them inside is forgotten."""
+        statistics = [buffer for buffer in self.model.buffers() if buffer.is_floating_point()]
+        before = [buffer.clone() for buffer in statistics]
+        yield
+        if statistics:
+            torch._foreach_copy_(statistics, before)
 
     def _gradients(self) -> list[Tensor]:
         return [torch.zeros_like(weight) if weight.grad is None else weight.grad for weight in self.weights]
 
-    def _logits(self, views: Tensor) -> Tensor:
+    def _logits(self, views: Tensor, network: Callable[[Tensor], Tensor]) -> Tensor:
         with torch.autocast("cuda", torch.bfloat16, enabled=views.is_cuda and self.config.precision == "bf16"):
-            logits = self.network(views)
+            logits = network(views)
         return logits.float()
 
     def recorded(self) -> Callable[[], None]:
@@ -234,12 +252,13 @@ class Learner:
     def state(self) -> dict[str, Tensor]:
         """Everything that a step changes, by name."""
         averaged = [name for name, tensor in self.model.state_dict().items() if tensor.is_floating_point()]
+        memory = None if self.hider is None else self.hider.memory
         return {
             **{f"weights/{name}": tensor for name, tensor in self.model.state_dict().items()},
             **{f"velocity/{name}": tensor for name, tensor in zip(self.names, self.velocity, strict=True)},
             **{f"squares/{name}": tensor for name, tensor in zip(self.names, self.squares, strict=bool(self.squares))},
             **{f"average/{name}": tensor for name, tensor in zip(averaged, self.average, strict=bool(self.average))},
-            **({"memory/middles": self.memory.middles, "memory/loss": self.memory.loss} if self.memory else {}),
+            **({} if memory is None else {"memory/middles": memory.middles, "memory/loss": memory.loss}),
             "sums": self.sums,
             "random/views": self.generator.get_state(),
             "random/network": self._device_random().get_state(),

@@ -162,6 +162,8 @@ def adapted(
     width: int | None = None,
     model: str | None = None,
     boxes: str | None = None,
+    worst_of: int | None = None,
+    greedy: bool | None = None,
     cutmix: float | None = None,
     flip: bool | None = None,
     **changes: Any,
@@ -172,6 +174,7 @@ def adapted(
         width: of the network's first stage, in channels.
         model: name of the network.
         boxes: sides of the boxes that hide images under masks, as in "7,9,11".
+        worst_of, greedy: of how many pairs of boxes the worst is learned from, and whether they are searched greedily.
         cutmix: the share of the images that show a square of another one.
         flip: whether every second image is mirrored.
         changes: further fields of the configuration.
@@ -180,7 +183,8 @@ def adapted(
     check_view(config.strategy, cut)
     network = replace(config.model, in_channels=in_channels(cut, channels), **_given(width=width, name=model or None))
     augment = replace(config.augment, **_given(cutmix=cutmix, flip=flip))
-    hidden = replace(config.boxes, **_given(sides=None if boxes is None else _sides(boxes)))
+    sides = None if boxes is None else _sides(boxes)
+    hidden = replace(config.boxes, **_given(sides=sides, worst_of=worst_of, greedy=greedy))
     return replace(config, view=cut, model=network, boxes=hidden, augment=augment, **_given(**changes))
 
 

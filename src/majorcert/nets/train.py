@@ -83,6 +83,7 @@ def train(
     device: torch.device | str = "cpu",
     *,
     start: nn.Module | None = None,
+    teacher: nn.Module | None = None,
     validation: Dataset | None = None,
     resume: bool = False,
     compile: bool = False,
@@ -100,6 +101,7 @@ def train(
 
     Args:
         start: the network to begin with, if it is not one of this package: of the kind that the configuration names.
+        teacher: a network of the same views, whose probabilities are learned instead of the true labels.
         validation: images that are not trained on, by which the threshold is chosen if the configuration has none.
         resume: continue from the checkpoint in `run_dir`, or begin if there is none.
         compile: compile the network with torch.compile, which takes some seconds first.
@@ -110,9 +112,10 @@ def train(
     whole(checkpoint_every, "checkpoint_every", ModelError)
     run_dir, processes = Path(run_dir), Processes(device)
     about = _about(config, dataset, processes)
-    first = {} if start is None else {"start": start}
-    if start is not None:
-        about["begun_with"] = fingerprint(start.state_dict())
+    networks = {}
+    for name, network, recorded_as in (("start", start, "begun_with"), ("teacher", teacher, "taught_by")):
+        if network is not None:
+            networks[name], about[recorded_as] = network, fingerprint(network.state_dict())
     n_steps = max(len(dataset) // config.batch_size, 1)
     with (
         torch.random.fork_rng([processes.device] if processes.device.type == "cuda" else []),
@@ -121,7 +124,7 @@ def train(
         torch.backends.cudnn.flags(enabled=True, benchmark=True),
     ):
         found = Checkpoint.read(run_dir, about) if resume else None
-        learner = learner_of(config)(config, dataset, processes, compiled=compile, **first)
+        learner = learner_of(config)(config, dataset, processes, compiled=compile, **networks)
         with held(run_dir, resume=resume) if processes.leads else nullcontext():
             at = learner.resumed(found, run_dir)
             log = Log(run_dir, at.epoch, writes=processes.leads)

@@ -25,11 +25,13 @@ from majorcert.nets.hiding import Hiding, read_hiding
 from majorcert.nets.member import Member
 from majorcert.nets.mirrors import mirrored_classes
 from majorcert.nets.models import check_named, factories_in
+from majorcert.nets.own import as_listed
 from majorcert.nets.recipes import adapted, recipe_for, strategies_of
 from majorcert.nets.recipes import recipe as named
 from majorcert.nets.resizing import resizing_of
 from majorcert.nets.run_folder import held
 from majorcert.nets.stores import keep_truth, store_of, voting_folders
+from majorcert.nets.teaching import known_teachers, teachers
 from majorcert.nets.tuning import GENTLE, Own
 from majorcert.nets.validation import PATCH
 
@@ -51,7 +53,15 @@ def network_first(train: Callable[..., Trained]) -> Callable[..., Trained]:
 
 
 def check_asked(
-    out: Path, data: Any, strategies: Sequence[str], recipe: str | None, model: Any, device: Any, *, resume: bool
+    out: Path,
+    data: Any,
+    strategies: Sequence[str],
+    recipe: str | None,
+    model: Any,
+    teacher: str | Path | None,
+    device: Any,
+    *,
+    resume: bool,
 ) -> None:
     """Refuse what can never be trained, before a single image is read."""
     check_begun(out, data, resume=resume)
@@ -59,6 +69,8 @@ def check_asked(
         read_hiding(spec)
     if isinstance(model, str):
         check_named(model)
+    if teacher is not None:
+        known_teachers(Path(teacher))
     usable_device(device)
 
 
@@ -85,6 +97,8 @@ def train(
     factory: str | None = None,
     mean: Sequence[float] | None = None,
     std: Sequence[float] | None = None,
+    teacher: str | Path | None = None,
+    allow: str | Sequence[str] = (),
     **changes: Any,
 ) -> Trained:
     """Train one defender for each strategy, and write them to a folder; `mc.Ensemble.load(out)` loads them.
@@ -109,6 +123,9 @@ def train(
         model: the name of a network, or a torch module of your own, which learns on from its own weights, gently.
         factory: the function that makes such a module, "package.module:function"; it is called when it is loaded.
         mean, std: under masks, of the colours that a module of your own was trained on, where they run from 0 to 1.
+        teacher: a run, or an ensemble with a member for each strategy, whose probabilities are learned instead of the
+            true labels; best the average of several, so that one network says what they say together.
+        allow: functions of your own that may be called to make the teacher, as for `mc.Ensemble.load`.
         view, width, changes: what of the recipe is to be otherwise; changes are fields of `TrainConfig`, such
             as epochs, batch_size, lr, threshold and seed.
 
@@ -116,7 +133,7 @@ def train(
         What came of each run; the last one was interrupted if it is not finished.
     """
     out = Path(out)
-    check_asked(out, data, strategies or (), recipe, model, device, resume=resume)
+    check_asked(out, data, strategies or (), recipe, model, teacher, device, resume=resume)
     where, own = usable_device(device), Own.of(model, factory, mean, std)
     if isinstance(data, str):
         data, validation = load_to_train(data, split)
@@ -135,25 +152,28 @@ def train(
     if own is not None:
         changes = {**GENTLE, **{key: value for key, value in changes.items() if value is not None}}
     configs = [adapted(config, data.channels, view, width, named_model, **changes) for config in configs]
-    begun: list[nn.Module | None] = [None] * len(configs)
+    networks: list[dict[str, Any]] = [{} for _ in configs]  # what each begins with and what it learns from, if any
     if own is not None:
         configs, begun = map(list, zip(*(own.begun(config, data) for config in configs), strict=True))
+        networks = [{"start": network} for network in begun]
+    if teacher is not None:
+        for each, network in zip(networks, teachers(Path(teacher), configs, data, as_listed(allow)), strict=True):
+            each["teacher"] = network
     names = file_names([str(config.strategy) for config in configs]) if len(configs) > 1 else ["."]
     check_begun(out, data, names, resume=resume)
     options: dict[str, Any] = {"compile": compiled, "checkpoint_every": checkpoint_every, "validation": validation}
     for config in configs:
         training.check(config, data)
     if told is not None and place_among()[1] == 1:
-        options["before"] = partial(_tell_plan, configs, begun, (data, validation), where, told)
+        options["before"] = partial(_tell_plan, configs, networks, (data, validation), where, told)
     results: Trained = []
     # One defender alone has the folder to itself by its own run.
     shared = len(names) > 1 and place_among()[0] == 0
     with held(out, resume=resume) if shared else nullcontext():
-        for name, config, start in zip(names, configs, begun, strict=True):
-            tell = None if progress is None else partial(progress, config.strategy)
-            options |= {"start": start, "progress": tell}
+        for name, config, learned in zip(names, configs, networks, strict=True):
+            options["progress"] = None if progress is None else partial(progress, config.strategy)
             options["after_epoch"] = None if after_epoch is None else partial(after_epoch, config.strategy)
-            results.append(training.train(config, data, out / name, where, resume=resume, **options))
+            results.append(training.train(config, data, out / name, where, resume=resume, **options, **learned))
             options["before"] = None
             if not results[-1].finished:
                 return results
@@ -164,7 +184,7 @@ def train(
 
 def _tell_plan(
     configs: Sequence[TrainConfig],
-    begun: Sequence[nn.Module | None],
+    networks: Sequence[dict[str, Any]],
     images: tuple[Dataset, Dataset | None],
     device: torch.device,
     told: Callable[[str], None],
@@ -178,8 +198,8 @@ def _tell_plan(
         f"{names}: {first.model.name}{width}, {epochs} of {len(data):,} images of "
         f"{data.image_size[0]}x{data.image_size[1]} in batches of {first.batch_size}, on {device.type}"
     )
-    both = zip(configs, begun, strict=True)
-    seconds = sum(seconds_of(config, data, device, start, validation) for config, start in both)
+    both = zip(configs, networks, strict=True)
+    seconds = sum(seconds_of(config, data, device, validation, **learned) for config, learned in both)
     told(f"this takes about {duration(seconds)}, by steps that were timed; --epochs, --width and --size change it")
     if validation and (why := blamed(PATCH, data.image_size, validation.photos)):
         told(f"{PATCH} of each validation photo is much of what the networks see{why}")
