@@ -407,12 +407,15 @@ def test_training_under_masks_learns_and_resumes_to_the_same_weights(tmp_path: P
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="a CUDA graph needs a CUDA device")
-def test_recorded_steps_on_cuda_are_the_steps_themselves() -> None:
-    """Also when the worst pairs are learned from, and uphill: a second recording replaces the first."""
+@pytest.mark.parametrize("greedy", [False, True])
+def test_recorded_steps_on_cuda_are_the_steps_themselves(greedy: bool) -> None:
+    """Also when the worst pairs are searched and learned from, uphill and from a teacher: it is recorded anew."""
     images, truth = drawn(64, 5)
     data = Dataset((images * 255).to(torch.uint8), truth, NAMES, "slopes", "train")
     config = replace(recipe("digits", "masks:2/2", 1, 3), model=CONFIG, precision="float32", epochs=4, sharp=0.1)
-    plain, recorded = (Learner(config, data, Processes("cuda")) for _ in range(2))
+    config = replace(config, boxes=replace(config.boxes, worst_of=3, greedy=greedy))
+    teacher = {"teacher": build(CONFIG)} if greedy else {}
+    plain, recorded = (Learner(config, data, Processes("cuda"), **teacher) for _ in range(2))
     for epoch in (0, 3):
         assert plain.begin(epoch)
         assert recorded.begin(epoch)
