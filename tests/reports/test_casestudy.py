@@ -284,6 +284,35 @@ def test_alternatives_are_no_ensemble_and_speak_of_patches_up_to_their_bound(fol
     assert "double masking" in draw(results, folder / "figures")[0].read_text(encoding="utf-8")
 
 
+def test_beside_masks_the_voters_of_an_ensemble_are_one_pool(folder: Path, defenders: list[mc.Ballots]) -> None:
+    masks, random = mc.Masks(5, stride=4), np.random.default_rng(4)
+    labels = np.repeat(truth()[:, None], masks.n_masks(SIZE) * (masks.n_masks(SIZE) + 1) // 2, axis=1)
+    labels[random.random(N) < 0.3, -3] += 1
+    pairs = mc.MaskPairs(labels % CLASSES, masks=masks, image_size=SIZE, n_classes=CLASSES)
+    publish(pairs, folder / "masks" / "masks-5-4.zarr")
+    described = json.loads((folder / "recipes.json").read_text(encoding="utf-8"))
+    votes = described["best"]["defenders"]
+    described = {"mixed": {"defenders": [votes[0], "masks/masks-5-4.zarr", *votes[1:]]}}
+    (folder / "recipes.json").write_text(json.dumps(described), encoding="utf-8")
+    rows = [row for row in compute(CaseStudy.read(folder))["rows"] if len(row["defenders"]) > 1]
+    assert {(row["method"], row["promise"]) for row in rows} == {
+        ("majorcert-theorem1", "recovery"),
+        ("majorcert-exact", "recovery"),
+        ("majorcert-exact", "detection"),
+    }
+    assert rows[0]["defenders"] == ["masks:5/4", "pool of rows:3, columns:3, blocks:5"]
+    together = [pairs, mc.Pool(defenders)]
+    for row in rows:
+        if row["method"] == "majorcert-exact":
+            judge = mc.certify if row["promise"] == "recovery" else mc.detect
+            expected = mc.score(judge(together, row["patch"]), truth())
+            assert (row["clean"], row["certified"]) == (
+                round(100 * expected.clean, 2),
+                round(100 * expected.certified, 2),
+            )
+            assert 0 < row["certified"] < row["clean"] or row["promise"] == "detection"
+
+
 def test_sides_between_the_known_ones_are_those_of_the_largest_patch(folder: Path, defenders: list[mc.Ballots]) -> None:
     results = compute(CaseStudy.read(folder))
     correct = mc.majorcert(defenders, 2).predicted == truth()

@@ -140,7 +140,7 @@ def _defender(study: CaseStudy, recipe: Recipe, stores: tuple[str]) -> Results:
 
 def _ensemble(study: CaseStudy, recipe: Recipe, stores: tuple[str, ...]) -> Results:
     """The rows of the whole ensemble, its accuracy at every size, and where it is unsafe."""
-    defenders = [study.evidence(store) for store in stores]
+    defenders = _together([study.evidence(store) for store in stores])
     n, size = len(defenders[0]), defenders[0].image_size
     unsafe, reference, found = [], [], []
     others = list(_pool_and_detection(defenders, patches_up_to(None, size)))
@@ -166,6 +166,13 @@ def _ensemble(study: CaseStudy, recipe: Recipe, stores: tuple[str, ...]) -> Resu
         "largest": [{"recipe": recipe.name, "images": counts.tolist()}],
         "unsafe": unsafe,
     }
+
+
+def _together(members: list[Evidence]) -> list[Evidence]:
+    """The defenders of an ensemble: its members; where others stand beside several that vote, these are one pool."""
+    voters = [member for member in members if room_of(member).votes]
+    others = [member for member in members if not room_of(member).votes]
+    return [*others, Pool(voters)] if others and len(voters) > 1 else members
 
 
 def _pool_and_detection(defenders: Sequence[Evidence], patches: Sequence[Patch]) -> Iterator[Verdict]:
