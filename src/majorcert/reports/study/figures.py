@@ -16,7 +16,7 @@ from majorcert.reports.study.published import TABLE_1, Published
 from majorcert.reports.study.results import Results, part_of_split
 from majorcert.reports.study.svg import CARD, FAINT, SOFT, Drawing, number
 
-RECIPE_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#872d2d", "#4a36c8", "#a38400")
+RECIPE_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#872d2d", "#4a36c8", "#a38400", "#56b4e9")
 """Told apart by people with any kind of colour vision; shapes tell techniques apart besides."""
 PAPER_COLOUR = "#3d444d"
 TECHNIQUES = {

@@ -143,9 +143,11 @@ def _ensemble(study: CaseStudy, recipe: Recipe, stores: tuple[str, ...]) -> Resu
     defenders = _together([study.evidence(store) for store in stores])
     n, size = len(defenders[0]), defenders[0].image_size
     unsafe, reference, found = [], [], []
-    others = list(_pool_and_detection(defenders, patches_up_to(None, size)))
+    bounds = [bound for bound in (room_of(defender).bound(defender) for defender in defenders) if bound]
+    bound = min(bounds, key=lambda each: min(each.height, each.width), default=None)
+    others = list(_pool_and_detection(defenders, patches := patches_up_to(bound, size)))
     rows = [_row(study, recipe, stores, defenders, verdict) for verdict in others]
-    for patch in patches_up_to(None, size):
+    for patch in patches:
         exact = majorcert(defenders, patch)
         correct = exact.predicted == study.truth_of(exact)
         told = {"recipe": recipe.name, "patch": str(patch)}
@@ -157,7 +159,7 @@ def _ensemble(study: CaseStudy, recipe: Recipe, stores: tuple[str, ...]) -> Resu
         rows += [_row(study, recipe, stores, defenders, verdict) for verdict in verdicts]
         unsafe.append({**told, "images": (~safe_map(exact)[correct]).sum(axis=0).tolist()})
         found.append(exact)
-    counts = _largest_sides(study, defenders, found)
+    counts = _largest_sides(study, defenders, found, bound)
     return {
         "rows": rows,
         "means": _means(rows, size),
