@@ -108,6 +108,16 @@ def test_every_placement_has_its_cell_on_the_map() -> None:
     assert area == 2 * (31**2 + 28**2)
 
 
+def test_a_part_of_a_split_is_told_where_it_is_drawn() -> None:
+    """Of two recipes on parts of their splits, one has no map."""
+    both = results()
+    both["rows"] = [{**row, "n_split": 9999} for row in both["rows"]]
+    both["unsafe"] = [item for item in both["unsafe"] if item["recipe"] == "paper"]
+    parts = [f"recipe {name}: 1000 of the split's 9999 images alone" for name in ("paper", "best")]
+    for figure, told in ((scatter, parts), (by_size, parts), (unsafe, parts[:1])):
+        assert [word for word in texts(figure(both)) if "alone" in word] == told
+
+
 def test_labels_keep_out_of_each_others_way() -> None:
     drawing = Drawing(400, 400, "")
     plot = Plot(drawing, 50, 50, 300, 300, (0, 10), (0, 10))

@@ -1,6 +1,6 @@
 """The figures of a case study, from its results alone: plain SVG, the same bytes for the same numbers."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from math import ceil, floor
 from pathlib import Path
 from typing import Any
@@ -75,7 +75,7 @@ def scatter(results: Results) -> str:
             text = "MC" if star else name if shape == "triangle" else _short(row["defenders"][0])
             plot.label(row["clean"], row["certified"], text, colour, size=12 if star else 10, gap=12 if star else 9)
     _scatter_legend(drawing, results)
-    return _told(drawing, results).svg()
+    return _told(drawing, results, _recipes(results)).svg()
 
 
 def peers(results: Results) -> str:
@@ -141,14 +141,14 @@ def by_size(results: Results) -> str:
         y += 20
     drawing.marker("star", x, y, 5, PAPER_COLOUR, hollow=True)
     drawing.text(x + 26, y + 4, "MajorCert, the paper")
-    return _told(drawing, results).svg()
+    return _told(drawing, results, _recipes(results)).svg()
 
 
 def unsafe(results: Results) -> str:
     """Where on the image a patch endangers labels: the share of correctly predicted images, by its centre."""
     maps = [(item, _shares(results, item)) for item in results["unsafe"]]
-    patches, n_recipes = _patches(results["unsafe"]), len({item["recipe"] for item, _ in maps})
-    width, height = max(510, 20 + n_recipes * (IMAGE + 40)), 44 + len(patches) * (IMAGE + 88)
+    patches, recipes = _patches(results["unsafe"]), dict.fromkeys(item["recipe"] for item, _ in maps)
+    width, height = max(510, 20 + len(recipes) * (IMAGE + 40)), 44 + len(patches) * (IMAGE + 88)
     drawing = Drawing(width, height, "Where labels are not safe")
     drawing.text(30, 30, "Correctly predicted images that are not safe from a patch centred here", size=13)
     top = 74.0
@@ -163,7 +163,7 @@ def unsafe(results: Results) -> str:
             drawing.rectangle(left, top, IMAGE, IMAGE, stroke=SOFT)
         _scale(drawing, 30, top + IMAGE + 14, IMAGE, low, high)
         top += IMAGE + 88
-    return _told(drawing, results).svg()
+    return _told(drawing, results, recipes).svg()
 
 
 def _shares(results: Results, item: dict[str, Any]) -> npt.NDArray[np.float64]:
@@ -230,9 +230,9 @@ def _scatter_legend(drawing: Drawing, results: Results) -> None:
     drawing.text(62, 508, note, size=11, colour=SOFT)
 
 
-def _told(drawing: Drawing, results: Results) -> Drawing:
-    """The drawing, with a line below it for every recipe that was certified on a part of its split alone."""
-    for recipe in _recipes(results):
+def _told(drawing: Drawing, results: Results, recipes: Iterable[str]) -> Drawing:
+    """The drawing, with a line below it for each of its recipes that was certified on a part of its split alone."""
+    for recipe in recipes:
         if part := part_of_split(results, recipe):
             drawing.text(30, drawing.height + 4, f"recipe {recipe}: {part} alone", size=11, colour=SOFT)
             drawing.height += 20
