@@ -1,6 +1,7 @@
 """Verdicts of joint promises and of the first k labels: kept, read again, and judged anew by the definitions."""
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -62,6 +63,8 @@ def test_what_is_kept_is_read_again_and_judged_alike(tmp_path: Path) -> None:
         read = mc.Verdict.load(tmp_path / "verdict.jsonl")
         assert (read.by.tolist(), read.witnesses) == (verdict.by.tolist(), verdict.witnesses)
         assert (read.promise, read.slack, read.method) == (verdict.promise, verdict.slack, verdict.method)
+        assert (read.holds is None) == (verdict.promise != "unwavering")
+        assert np.array_equal(read.holds, verdict.holds)
         assert differences(read, evidence) == []
 
 
@@ -71,7 +74,7 @@ def test_what_was_changed_is_named() -> None:
     claimed = unwavering.certified.copy()
     claimed[i] = True
     forged = replace(unwavering, certified=claimed, by=np.where(claimed, "unwavering", ""))
-    assert differences(forged, ensemble) == ["certified", "by"]
+    assert differences(forged, ensemble) == ["holds", "certified", "by"]
     assert differences(replace(unwavering, promise="recovery"), ensemble) == ["promise"]
     assert differences(replace(ranked, promise="recovery"), alone) == ["promise"]
     assert differences(replace(ranked, slack=1), alone) == ["slack, which is of detection"]
@@ -81,6 +84,36 @@ def test_what_was_changed_is_named() -> None:
     assert set(
         differences(replace(ranked, witnesses=(*ranked.witnesses[:i], other, *ranked.witnesses[i + 1 :])), alone)
     )
+
+
+@pytest.mark.parametrize("slack", [0, 2])
+def test_another_promise_than_the_strongest_is_named(slack: int) -> None:
+    pool = mc.Pool([votes("columns:1", seed=2), votes("rows:1", seed=3)])
+    verdict = mc.joint([pool], 1, slack=slack).unwavering
+    assert set(verdict.holds) == {"unwavering", "recovery", "detection", "none"}
+    for said in ("recovery", "detection", "none"):
+        for claimed in {"recovery", "detection", "none"} - {said}:
+            holds = verdict.holds.copy()
+            holds[holds.tolist().index(said)] = claimed
+            assert differences(replace(verdict, holds=holds), [pool]) == ["holds"]
+    assert differences(verdict, [pool]) == differences(replace(verdict, holds=None), [pool]) == []
+
+
+def test_rows_that_do_not_all_say_what_holds_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "verdict.jsonl"
+    mc.joint([votes("columns:1")], 1).unwavering.save(path)
+    text = path.read_text()
+    for before, after in (
+        (',"holds":"none"', ""),
+        ('"promise":"unwavering"', '"promise":"recovery"'),
+        ('"holds":"none"', '"holds":"all"'),
+    ):
+        assert before in text
+        path.write_text(text.replace(before, after, 1))
+        with pytest.raises(mc.StoreError, match=r"rows say what holds|holds"):
+            mc.Verdict.load(path)
+    path.write_text(re.sub(',"holds":"[a-z]+"', "", text))
+    assert mc.Verdict.load(path).holds is None
 
 
 def test_how_many_labels_a_ballot_names_must_fit_the_ballots() -> None:

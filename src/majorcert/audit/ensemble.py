@@ -125,6 +125,12 @@ def opinion_of(method: str, told: Sequence[Testimony], slack: int = 0) -> Opinio
     return Opinion(predicted, certified, argument if certified else "", safe, sets)
 
 
+def strongest(told: Sequence[Testimony], slack: int = 0) -> str:
+    """The strongest promise that holds for one image."""
+    methods = {"unwavering": "unwavering", "recovery": "majorcert-exact", "detection": "detection"}
+    return next((name for name, method in methods.items() if opinion_of(method, told, slack).certified), "none")
+
+
 def _silent(told: Sequence[Testimony], label: int, slack: int) -> bool:
     """Is the label all that is said without any placement, wherever a patch is?"""
     attacks = {tuple(each.attack(where) for each in told): where for where in told[0].reach()}

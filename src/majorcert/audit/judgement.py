@@ -9,7 +9,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from majorcert.audit.check import Check, Difference
-from majorcert.audit.ensemble import ALONE, Opinion, Testimony, alert_of, beats, opinion_of, top_opinion, winner
+from majorcert.audit.ensemble import (
+    ALONE,
+    Opinion,
+    Testimony,
+    alert_of,
+    beats,
+    opinion_of,
+    strongest,
+    top_opinion,
+    winner,
+)
 from majorcert.audit.kinds import (
     POOLED,
     ballots_of,
@@ -45,16 +55,18 @@ def judged_anew(
     height, width = evidence[0].image_size
     n_tops, n_lefts = height - verdict.patch.height + 1, width - verdict.patch.width + 1
     checks += [_placements(verdict, n_tops, n_lefts), _rows_in_themselves(verdict)]
-    watched = verdict.method == "detection"
-    names = ("label", "certified", "by", "safe map", "witness", *(["alert"] if watched else []))
+    names = ["label", "certified", "by", "safe map", "witness"]
+    names += ["alert"] * (verdict.method == "detection") + ["holds"] * (verdict.holds is not None)
     found: dict[str, list[Difference]] = {name: [] for name in names}
     patch, n_rows = (verdict.patch.height, verdict.patch.width), 0
     for row in rows:
         told = [testimony(each, origin, row, patch) for each, origin in zip(evidence, verdict.defenders, strict=True)]
         for name, differences in _compared(verdict, row, _opinion(verdict, told, evidence, row)).items():
             found[name] += differences
-        if watched:
+        if "alert" in found:
             found["alert"] += _alert_faults(verdict, row, evidence, patch)
+        if "holds" in found:
+            found["holds"] += _holds_faults(verdict, row, told)
         n_rows += 1
         if progress is not None:
             progress(n_rows)
@@ -191,6 +203,8 @@ def _rows_in_themselves(verdict: Verdict) -> Check:
         if bool(verdict.by[row]) != certified:
             expected = "an argument" if certified else "none, as it is not certified"
             differences.append(Difference("by", expected, repr(str(verdict.by[row])), image))
+        if verdict.holds is not None and (verdict.holds[row] == "unwavering") != certified:
+            differences.append(Difference("holds", "unwavering" if certified else "less", verdict.holds[row], image))
         if verdict.safe is None:
             continue
         if all(map(all, verdict.safe[row].tolist())) != certified:
@@ -227,6 +241,12 @@ def _alert_faults(verdict: Verdict, row: int, evidence: Sequence[Evidence], patc
     told = [testimony(each, each.provenance, row, patch) for each in (given.as_recorded() for given in evidence)]
     expected, found = alert_of(told, verdict.slack), None if verdict.alert is None else bool(verdict.alert[row])
     return [] if expected == found else [Difference("alert", expected, found, int(verdict.images[row]))]
+
+
+def _holds_faults(verdict: Verdict, row: int, told: Sequence[Testimony]) -> list[Difference]:
+    """Is what is said to hold the strongest promise that does?"""
+    expected, found = strongest(told, verdict.slack), None if verdict.holds is None else str(verdict.holds[row])
+    return [] if expected == found else [Difference("holds", expected, found, int(verdict.images[row]))]
 
 
 def _witness_faults(verdict: Verdict, row: int, opinion: Opinion) -> list[Difference]:

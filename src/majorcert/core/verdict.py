@@ -38,6 +38,7 @@ class Verdict:
     """the label cannot be changed; not without an alert; nor an alert be raised; it stays among the first k"""
     alert: Bools | None = None  # (images,) is there an alert on the clean image itself? Only of detection
     slack: int = 0  # votes or points by which another label must lead for an alert; of detection
+    holds: npt.NDArray[np.str_] | None = None  # (images,) the strongest promise of each; of unwavering, as of `Joint`
 
     def __len__(self) -> int:
         return len(self.predicted)

@@ -24,6 +24,7 @@ from majorcert.defences.masking import MaskPairs
 from majorcert.defences.pool import Pool, as_pool, joint_cells
 from majorcert.errors.frozen import filled
 
+STRONGEST_FIRST = ("unwavering", "recovery", "detection")
 CHUNK = 512
 """Images that are looked at together; results do not depend on it."""
 
@@ -51,8 +52,7 @@ class Joint:
     @property
     def holds(self) -> npt.NDArray[np.str_]:
         """(images,) the strongest promise that holds: "unwavering", "recovery", "detection" or "none"."""
-        names = ("unwavering", "recovery", "detection")
-        return np.select([getattr(self, name).certified for name in names], names, "none")
+        return np.asarray(self.unwavering.holds)
 
     @property
     def alertable(self) -> Bools:
@@ -72,8 +72,10 @@ def joint(defenders: Sequence[Evidence], patch: Patch, *, slack: int = 0) -> Joi
     for start in range(0, len(recovered), CHUNK):
         images = recovered[start : start + CHUNK]
         certified[images] = _silent([as_pool(each[images]) for each in defenders], patch, slack)
-    told: dict[str, Any] = {"certified": certified, "by": np.where(certified, "unwavering", ""), "slack": slack}
-    told |= {"safe": None, "witnesses": (None,) * len(certified), "method": "unwavering", "promise": "unwavering"}
+    holds = np.select([certified, recovery.certified, detection.certified], STRONGEST_FIRST, "none")
+    told: dict[str, Any] = {"certified": certified, "by": np.where(certified, "unwavering", ""), "holds": holds}
+    told |= {"slack": slack, "safe": None, "witnesses": (None,) * len(certified)}
+    told |= {"method": "unwavering", "promise": "unwavering"}
     return Joint(recovery, detection, replace(recovery, **told))
 
 

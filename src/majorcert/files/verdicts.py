@@ -10,6 +10,7 @@ from typing import IO, Annotated, Any, Literal
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
 from majorcert.core.threat import Bools, Patch
 from majorcert.core.verdict import Verdict, Witness
@@ -56,6 +57,7 @@ class Row(msgspec.Struct, omit_defaults=True):
     witness: Reason | None = None
     safe: str | None = None  # the map of an image that is not safe everywhere, packed
     alert: bool | None = None
+    holds: Literal["unwavering", "recovery", "detection", "none"] | None = None
 
 
 def save_verdict(verdict: Verdict, path: str | PathLike[str]) -> None:
@@ -88,6 +90,7 @@ def _row(verdict: Verdict, i: int) -> Row:
         witness=None if (found := verdict.witnesses[i]) is None else Reason(**asdict(found)),
         safe=None if verdict.safe is None or verdict.safe[i].all() else _packed(verdict.safe[i]),
         alert=None if verdict.alert is None else bool(verdict.alert[i]),
+        holds=None if verdict.holds is None else str(verdict.holds[i]),  # type: ignore[arg-type]
     )
 
 
@@ -136,6 +139,7 @@ def _verdict(header: Header, rows: Sequence[Row]) -> Verdict:
         promise=header.promise,
         alert=_alert(header, rows),
         slack=header.slack,
+        holds=_holds(header, rows),
     )
 
 
@@ -144,6 +148,14 @@ def _alert(header: Header, rows: Sequence[Row]) -> Bools | None:
     if any((row.alert is None) == (header.promise == "detection") for row in rows):
         raise ValueError(f"a verdict of {header.promise} with rows of another promise")
     return np.array([bool(row.alert) for row in rows], dtype=bool) if header.promise == "detection" else None
+
+
+def _holds(header: Header, rows: Sequence[Row]) -> npt.NDArray[np.str_] | None:
+    """The strongest promise of each image; of unwavering alone, and not in older files."""
+    found = [row.holds for row in rows if row.holds is not None]
+    if found and (len(found) < len(rows) or header.promise != "unwavering"):
+        raise ValueError(f"a verdict of {header.promise} in which {len(found)} rows say what holds")
+    return np.array(found, dtype="<U10") if found else None
 
 
 def _all_safe(n_images: int, down: int, across: int) -> Bools:
