@@ -112,6 +112,58 @@ def test_a_promise_of_the_label_that_each_method_makes(stores: list[Path], tmp_p
     assert "slack is for one voting defender" in asked("certify", *stores, *promised, "--slack", "1").stderr
 
 
+def test_methods_are_called_as_in_the_table(stores: list[Path], tmp_path: Path) -> None:
+    """By the kind of one defender; of several, and of plain votes, as they are asked for; whatever is promised."""
+    ballots("columns:1", 1, provenance={"network": "vit"}).save(tmp_path / "vit.zarr")
+    ballots("fields:8x3", 1).save(tmp_path / "map.zarr")
+    every = ("--method", "majorcert-exact", "--method", "drs-local", "--method", "pool")
+    for some, names in (
+        (stores[:1], ["majorcert-exact", "drs-local", "pool"]),
+        (stores[:2], ["majorcert-exact", "drs-local", "drs-local", "pool"]),
+        ([tmp_path / "vit.zarr"], ["vip", "vip", "pool"]),
+        ([tmp_path / "map.zarr"], ["bagcert", "bagcert", "pool"]),
+    ):
+        for promise in ("recovery", "detection", "unwavering"):
+            lines = told("certify", *some, "--patch", "1", *every, "--promise", promise)
+            assert [line["method"] for line in lines] == names
+            assert {line["promise"] for line in lines} == {promise}
+    for promise in ("recovery", "detection"):
+        (masks,) = told("certify", stores[2], "--patch", "1", "--promise", promise)
+        assert (masks["method"], masks["promise"]) == ("double-masking", promise)
+        alone = told("certify", *stores, "--patch", "1", "--promise", promise, "--method", "drs-local")
+        assert [line["method"] for line in alone] == ["drs-local", "drs-local", "double-masking"]
+    (margin,) = told("certify", tmp_path / "vit.zarr", "--patch", "1", "--method", "drs-margin")
+    (guarded,) = told("certify", tmp_path / "map.zarr", "--patch", "1", "--method", "pg-drs")
+    assert (margin["method"], guarded["method"]) == ("smoothed-vit", "pg-bn")
+    shown = asked("certify", *stores[:2], "--patch", "1", "--method", "pool", "--promise", "detection", "--slack", "3")
+    assert shown.stdout.splitlines()[1].split("\t")[1] == "pool, detection, slack 3"
+
+
+def test_promises_side_by_side(tmp_path: Path) -> None:
+    """Each image's strongest promise, and on how many an attacker can raise an alert, as Python has them."""
+    votes = {"columns": ballots("columns:3", 2), "rows": ballots("rows:1", 3)}
+    for name, each in votes.items():
+        each.save(tmp_path / f"{name}.zarr")
+    stores, out = [tmp_path / f"{name}.zarr" for name in votes], tmp_path / "joint"
+    how = ("certify", *stores, "--patch", "1", "--promise", "joint", "--method", "pool", "--slack", "2")
+    lines, expected = told(*how, "-o", out), mc.joint([mc.Pool(list(votes.values()))], 1, slack=2)
+    names = ["unwavering", "recovery", "detection", "none"]
+    assert set(expected.holds) == set(names)
+    assert [line["promise"] for line in lines] == ["recovery", "detection", "unwavering"]
+    assert lines[2]["holds"] == {name: (expected.holds == name).sum() for name in names}
+    assert lines[2]["n_at_will"] == expected.alertable.sum()
+    saved = mc.Verdict.load(out / "03-unwavering-1x1.jsonl")
+    assert saved.holds.tolist() == expected.holds.tolist()
+    table = asked(*how)
+    header, *_, unwavering = (line.split("\t") for line in table.stdout.splitlines())
+    shown = dict(zip(header, unwavering, strict=True))
+    assert (shown["alerts"], shown["at will"]) == ("", f"{expected.alertable.mean():.2%}")
+    shares = ", ".join(f"{name} {(expected.holds == name).mean():.2%}" for name in names)
+    assert f"pool of columns:3 + rows:1, 1x1: the strongest promise that holds is {shares}\n" in table.stderr
+    assert "an attacker can raise an alert" in table.stderr
+    assert "strongest" not in asked("certify", *stores, "--patch", "1").stderr
+
+
 @pytest.mark.parametrize("method", ["majorcert-exact", "pg-drs", "pool", "pg-pool", "detection", "drs-local"])
 def test_what_is_saved_is_verified_from_the_same_stores(method: str, stores: list[Path], tmp_path: Path) -> None:
     used = {"majorcert-exact": stores, "pool": stores[:2], "pg-pool": stores[:2], "detection": stores}.get(

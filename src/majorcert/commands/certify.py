@@ -12,11 +12,10 @@ from majorcert.files.outputs import VERDICT, check_output
 from majorcert.files.truth import find_truth
 from majorcert.files.verdicts import save_all
 from majorcert.reports.asked import defenders_of, patches_of
-from majorcert.reports.methods import METHODS, Judged, as_table, counted, fragility, judged, unknown, used_by
+from majorcert.reports.methods import METHODS, as_table, counted, fragility, judged, remarks, unknown, used_by
 from majorcert.reports.terminal import remark, say_json, say_table
 
 Method = StrEnum("Method", {name: name for name in METHODS})  # type: ignore[misc]
-JOINT = ("recovery", "detection", "unwavering")
 PROMISE = (
     "'recovery': the label stays; 'detection': or there is an alert; 'unwavering': and there is none; 'joint': each."
 )
@@ -56,23 +55,22 @@ def certify(
         defenders = [each.tolerating(fragile) for each in defenders]
     for sentence in [*(fragility(defenders) if fragile is not None else []), *unknown(defenders, patches)]:
         remark(sentence)
-    results: Judged = []
+    results = []
     for chosen in [*(method or []), *(f"top-{k}" for k in top or [])] or ["majorcert-exact"]:
         for each in patches:
             used = used_by(chosen, evidence, defenders, each, guarded, mask_threshold)
             if fragile is not None:
                 used = [defender.tolerating(fragile) for defender in used]
-            for promised in JOINT if promise == "joint" else [promise]:
-                results += judged(chosen, used, each, slack, promised)
+            results += judged(chosen, used, each, slack, promise)
     if out is not None:
-        save_all([verdict for _, verdict in results], out)
-    lines = [counted(who, verdict, labels) for who, verdict in results]
+        save_all([each.verdict for each in results], out)
+    lines = [counted(each, labels) for each in results]
     if json:
         say_json(lines)
         return
     if len(defenders) > 1 and not method and not top and promise != "joint":
         alone = [each for size in patches for each in judged("drs-local", defenders, size, 0, promise)]
-        lines += [counted(who, verdict, labels) for who, verdict in alone]
-    if labels is None:
-        remark("true labels are not known: 'certified' counts all images, right or wrong (give them with --truth)")
+        lines += [counted(each, labels) for each in alone]
+    for sentence in remarks(lines):
+        remark(sentence)
     say_table(*as_table(lines))

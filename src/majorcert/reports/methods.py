@@ -1,8 +1,12 @@
 """The methods of the command line by their names: which defenders each judges, together or alone, and how."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 from majorcert.core.detection import detect
 from majorcert.core.majority import drs, majorcert
@@ -10,7 +14,7 @@ from majorcert.core.plurality import Ints
 from majorcert.core.reach import Evidence
 from majorcert.core.threat import Patch
 from majorcert.core.verdict import Verdict
-from majorcert.defences.joint import joint
+from majorcert.defences.joint import STRONGEST_FIRST, joint
 from majorcert.defences.patchguard import MaskedPool
 from majorcert.defences.pool import Pool
 from majorcert.defences.top_k import top_k
@@ -20,42 +24,64 @@ from majorcert.reports.contents import defender_names
 from majorcert.reports.rooms import room_of
 from majorcert.reports.score import summary
 
-Judged = list[tuple[str, Verdict]]
-"""Who was judged, and what came out."""
+
+class Judged(NamedTuple):
+    """One verdict of a method."""
+
+    who: str
+    method: str  # as the table calls it
+    verdict: Verdict
 
 
 def judged(
     method: str, defenders: Sequence[Evidence], patch: Patch, slack: int = 0, promise: str = "recovery"
-) -> Judged:
-    """One verdict of all the defenders together, or one of each alone, as the method has it.
+) -> list[Judged]:
+    """The verdicts on all the defenders together, or on each alone, as the method has it; of "joint" three of each.
 
     Args:
         method: one of METHODS, or "top-3" for the first three labels by all votes in one count.
         slack: of detection, as `detect` takes it.
         promise: "recovery", or another one of the label that the method makes.
     """
+    if method == "detection":
+        method, promise = "majorcert-exact", "detection"
+    if promise != "recovery" and method not in PROMISING:
+        raise EvidenceError(f"{promise} is promised of {', '.join(PROMISING[:-1])} or {PROMISING[-1]}, not of {method}")
     names = defender_names(defenders)
-    if promise in ALERTING and method not in ALERTING:
-        return _promised(promise, method, defenders, patch, slack)
-    if method in ALERTING:
-        return [(" + ".join(names), ALERTING[method](defenders, patch, slack))]
+    parties: list[tuple[str, Sequence[Evidence]]] = [(" + ".join(names), defenders)]
+    if method in ALONE:
+        parties = [(name, [each]) for name, each in zip(names, defenders, strict=True)]
+    elif method == "pool" or (method.startswith("top-") and len(defenders) > 1):
+        parties = [(" + ".join(names), [Pool(defenders)])]
+    found = []
+    for who, some in parties:
+        verdicts = [_recovered(method, some, patch)] if promise == "recovery" else ALERTING[promise](some, patch, slack)
+        found += [Judged(who, called(method, some), each) for each in verdicts]
+    return found
+
+
+def _recovered(method: str, defenders: Sequence[Evidence], patch: Patch) -> Verdict:
+    """The verdict on these as one, that the label stays, or stays among the first k."""
     if method.startswith("top-"):
-        pool = defenders[0] if len(defenders) == 1 else Pool(defenders)
-        return [(" + ".join(names), top_k(pool, patch, int(method.removeprefix("top-"))))]
-    if method in TOGETHER:
-        return [(" + ".join(names), TOGETHER[method](defenders, patch))]
-    return [(name, ALONE[method](each, patch)) for name, each in zip(names, defenders, strict=True)]
+        return top_k(defenders[0], patch, int(method.removeprefix("top-")))
+    return TOGETHER[method](defenders, patch) if method in TOGETHER else ALONE[method](defenders[0], patch)
 
 
-def _promised(promise: str, method: str, defenders: Sequence[Evidence], patch: Patch, slack: int) -> Judged:
-    """Another promise than recovery, of the label that a method makes of all together or of each alone."""
-    names = defender_names(defenders)
-    if method == "drs-local":
-        return [(who, ALERTING[promise]([each], patch, slack)) for who, each in zip(names, defenders, strict=True)]
-    if method not in ("majorcert-exact", "pool"):
-        raise EvidenceError(f"{promise} is promised of majorcert-exact, pool or drs-local, not of {method}")
-    together = [Pool(defenders)] if method == "pool" else defenders
-    return [(" + ".join(names), ALERTING[promise](together, patch, slack))]
+def _side_by_side(defenders: Sequence[Evidence], patch: Patch, slack: int) -> list[Verdict]:
+    found = joint(defenders, patch, slack=slack)
+    return [found.recovery, found.detection, found.unwavering]
+
+
+def called(method: str, defenders: Sequence[Evidence]) -> str:
+    """What the table calls a method: of one defender as its kind does; of several, and of plain votes, as it is asked.
+
+    One defender alone is judged by its margin or by its reach, whatever the method is called that does so.
+    """
+    room = room_of(defenders[0])
+    if len(defenders) > 1 or "drs-local" in room.alone:
+        return method
+    own = {"drs-margin" if bound == "margin" else "drs-local": name for name, bound in room.alone.items()}
+    return own.get("drs-local" if method in BY_REACH else method, method)
 
 
 def used_by(
@@ -85,11 +111,12 @@ def unknown(defenders: Sequence[Evidence], patches: Sequence[Patch]) -> list[str
     return found
 
 
-def counted(who: str, verdict: Verdict, truth: Ints | None) -> dict[str, Any]:
+def counted(judged: Judged, truth: Ints | None) -> dict[str, Any]:
     """What a verdict comes to, as plain JSON; against the truth where it is known."""
+    who, method, verdict = judged
     line: dict[str, Any] = {
         "defenders": who,
-        "method": verdict.method,
+        "method": method,
         "patch": str(verdict.patch),
         **{key: verdict.defenders[0][key] for key in ("fragile", "mask") if key in verdict.defenders[0]},
         **({"slack": verdict.slack} if verdict.slack else {}),
@@ -98,6 +125,8 @@ def counted(who: str, verdict: Verdict, truth: Ints | None) -> dict[str, Any]:
         "n_certified": int(verdict.certified.sum()),
         **({} if verdict.alert is None else {"n_alerts": int(verdict.alert.sum())}),
     }
+    if verdict.holds is not None:
+        line |= {"n_at_will": int((~verdict.certified).sum()), "holds": _held(verdict.holds)}
     if truth is not None:
         counts = summary(verdict, truth)
         line |= {
@@ -110,21 +139,42 @@ def counted(who: str, verdict: Verdict, truth: Ints | None) -> dict[str, Any]:
     return line
 
 
+def _held(holds: npt.NDArray[np.str_]) -> dict[str, int]:
+    """For how many images each promise is the strongest that holds."""
+    return {name: int((holds == name).sum()) for name in (*STRONGEST_FIRST, "none")}
+
+
 def as_table(lines: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]]:
     """The header and the cells of what was counted."""
-    known = ["clean", "certified and correct"] if "clean" in lines[0] else []
-    alerts = ["alerts"] if any("n_alerts" in line for line in lines) else []
-    header = ["defenders", "method", "patch", "certified", *known, *alerts, "n"]
-    return header, [_cells(line, len(header)) for line in lines]
+    shares = {name: key for name, key in SHARES.items() if any(key in line for line in lines)}
+    header = ["defenders", "method", "patch", *shares, "n"]
+    return header, [_cells(line, list(shares.values())) for line in lines]
 
 
-def _cells(line: Mapping[str, Any], width: int) -> list[str]:
-    n = max(line["n"], 1)
-    shares = [line["n_certified"] / n, *(line[key] for key in ("clean", "certified") if key in line)]
-    shown = [f"{100 * share:.2f}%" for share in [*shares, *([line["n_alerts"] / n] if "n_alerts" in line else [])]]
+def _cells(line: Mapping[str, Any], keys: Sequence[str]) -> list[str]:
+    n, promise = max(line["n"], 1), [line["promise"]] if line["promise"] in ALERTING else []
+    shown = [f"{100 * line[key] / n:.2f}%" if key in line else "" for key in keys]
     how = [f"{key} {line[key]}" for key in ("fragile", "mask", "slack") if key in line]
-    cells = [line["defenders"], ", ".join([line["method"], *how]), line["patch"], *shown]
-    return [*cells, *[""] * (width - 1 - len(cells)), str(line["n"])]
+    return [line["defenders"], ", ".join([line["method"], *promise, *how]), line["patch"], *shown, str(line["n"])]
+
+
+def remarks(lines: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What must be known to read the table, and for how many images each promise is the strongest that holds."""
+    found, joint = [], [line for line in lines if "holds" in line]
+    for line in joint:
+        shares = ", ".join(f"{name} {100 * n / max(line['n'], 1):.2f}%" for name, n in line["holds"].items())
+        whose = f"{line['method']} of {line['defenders']}, {line['patch']}"
+        found.append(f"{whose}: the strongest promise that holds is {shares}")
+    if joint:
+        found.append(
+            "at will: images on which an attacker can raise an alert; with slack or a tolerance, or where defenders do "
+            "not vote, at most these"
+        )
+    if "n_correct" not in lines[0]:
+        found.append(
+            "true labels are not known: 'certified' counts all images, right or wrong (give them with --truth)"
+        )
+    return found
 
 
 def fragility(defenders: Sequence[Any]) -> list[str]:
@@ -141,17 +191,29 @@ def fragility(defenders: Sequence[Any]) -> list[str]:
 
 TOGETHER: Mapping[str, Callable[[Sequence[Evidence], Patch], Verdict]] = {
     "majorcert-exact": majorcert,
-    "majorcert-paper": lambda defenders, patch: majorcert(defenders, patch, reach="paper"),
-    "pool": lambda defenders, patch: majorcert([Pool(defenders)], patch),
+    "majorcert-paper": partial(majorcert, reach="paper"),
+    "pool": majorcert,
 }
-ALERTING: Mapping[str, Callable[[Sequence[Evidence], Patch, int], Verdict]] = {
-    "detection": lambda defenders, patch, slack: detect(defenders, patch, slack=slack),
-    "unwavering": lambda defenders, patch, slack: joint(defenders, patch, slack=slack).unwavering,
+ALERTING: Mapping[str, Callable[[Sequence[Evidence], Patch, int], Iterable[Verdict]]] = {
+    "detection": lambda defenders, patch, slack: [detect(defenders, patch, slack=slack)],
+    "unwavering": lambda defenders, patch, slack: [joint(defenders, patch, slack=slack).unwavering],
+    "joint": _side_by_side,
 }
 ALONE: Mapping[str, Callable[[Evidence, Patch], Verdict]] = {
     "drs-margin": drs,
-    "drs-local": lambda each, patch: drs(each, patch, bound="local"),
+    "drs-local": partial(drs, bound="local"),
     "pg-drs": lambda each, patch: replace(drs(each, patch, bound="local"), method="pg-drs"),
     "pg-pool": lambda each, patch: replace(drs(each, patch, bound="local"), method="pg-pool"),
 }
 METHODS = (*TOGETHER, "detection", *ALONE)
+PROMISING = ("majorcert-exact", "pool", "drs-local")
+"""Methods whose label other promises than recovery can be about."""
+BY_REACH = ("majorcert-exact", "drs-local", "pg-drs", "pg-pool")
+SHARES = {
+    "certified": "n_certified",
+    "clean": "n_correct",
+    "certified and correct": "n_certified_and_correct",
+    "alerts": "n_alerts",
+    "at will": "n_at_will",
+}
+"""What the table has of each verdict, and how it is counted."""
