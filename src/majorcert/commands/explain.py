@@ -1,6 +1,5 @@
 """`majorcert explain`: the story of one image in the terminal. Needs torch only for images."""
 
-import re
 from pathlib import Path
 from typing import Annotated
 
@@ -8,15 +7,13 @@ import typer
 
 from majorcert.commands.inputs import pictures_of
 from majorcert.commands.options import PATCH, DataDir, Images, Promise, Promised, SplitSeed, Stores, Truth
-from majorcert.errors import PatchError
-from majorcert.files.atomic import replacing
 from majorcert.files.outputs import PNG, check_output
 from majorcert.files.photo_sizes import find_files
 from majorcert.files.truth import find_truth
 from majorcert.reports.asked import defenders_of, patches_of
 from majorcert.reports.contents import Contents
 from majorcert.reports.explain import explain as story
-from majorcert.reports.explain import map_png, position_of
+from majorcert.reports.explain import placement_of, save_map
 from majorcert.reports.terminal import remark, say
 
 
@@ -46,19 +43,9 @@ def explain(
     pictures = pictures_of(images, defenders[0], data_dir, split_seed)
     known = find_truth(truth, evidence[0], defenders[0], remark)
     contents = Contents(defenders, [size], truth=known, pictures=pictures, promise=promise)
-    lines, safe, scene = story(contents, image, size, None if at is None else _placement(at))
+    lines, safe, scene = story(contents, image, size, None if at is None else placement_of(at))
     if file := find_files(evidence[0], defenders[0]).get(image):
         remark(f"image {image} is {file}")
     say(*lines)
     if save is not None:
-        position = position_of(defenders[0], image)
-        picture = None if contents.pictures is None else contents.pictures[position]
-        with replacing(save) as beside:
-            beside.write_bytes(map_png(safe, scene.placement, picture, size))
-
-
-def _placement(text: str) -> tuple[int, int]:
-    match = re.fullmatch(r"\s*([0-9]{1,6})\s*,\s*([0-9]{1,6})\s*", text)
-    if match is None:
-        raise PatchError(f"cannot read {text!r} as a placement; write the top and the left pixel, as in '3,12'")
-    return int(match[1]), int(match[2])
+        save_map(save, contents, image, size, safe, scene.placement)

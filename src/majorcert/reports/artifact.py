@@ -1,6 +1,7 @@
 """What a file or folder is: what was found in it, and apart from that what it claims of itself. Needs no torch."""
 
 import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +20,8 @@ from majorcert.reports.study.record import case_study
 
 FRAGILE = 1e-3
 """The tolerance at which fragile ballots are counted."""
+WIDEST = 300
+"""Characters of a line that are shown."""
 KNOWN = "a run folder, an ensemble, an evidence store, a verdict, a truth file, a case study or an attack"
 
 
@@ -38,6 +41,18 @@ def describe(path: Path) -> Artifact:
         return _described(path)
     except OSError as error:
         raise StoreError(f"{path}: cannot be read ({error.strerror})") from None
+
+
+def lines_of(facts: Mapping[str, Any]) -> list[str]:
+    """The facts as lines: of several things of one kind, each has its own."""
+    lines: list[str] = []
+    for name, value in facts.items():
+        if isinstance(value, dict) and value and all(isinstance(each, dict) for each in value.values()):
+            lines += lines_of({f"{name}, {which}": json.dumps(each) for which, each in value.items()})
+            continue
+        shown = value if isinstance(value, str) else json.dumps(value)
+        lines.append(f"{cleaned(name)}: {shown if len(shown) <= WIDEST else shown[: WIDEST - 3] + '...'}")
+    return lines
 
 
 def _described(path: Path) -> Artifact:

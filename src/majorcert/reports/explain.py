@@ -1,6 +1,7 @@
 """The story of one image in the terminal: its verdict, the map of its placements, and what each defender can say."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -9,7 +10,9 @@ from majorcert.core.reach import Evidence
 from majorcert.core.threat import Bools, Patch
 from majorcert.core.verdict import Verdict
 from majorcert.defences.largest import largest_patch
-from majorcert.errors import DataError
+from majorcert.errors import DataError, PatchError
+from majorcert.errors.checks import parsed
+from majorcert.files.atomic import replacing
 from majorcert.files.untrusted import cleaned
 from majorcert.reports.contents import Contents
 from majorcert.reports.drawing import safe_text
@@ -32,6 +35,13 @@ def position_of(evidence: Evidence, image: int) -> int:
         shown = f"{evidence.images.min()} to {evidence.images.max()}" if len(evidence) else "no image"
         raise DataError(f"there is no image {image} in this evidence, which holds {shown}")
     return int(found[0])
+
+
+def placement_of(text: str) -> tuple[int, int]:
+    """The (top, left) that "3,12" means."""
+    what = "a placement; write the top and the left pixel, as in '3,12'"
+    top, left = parsed(text, r"([0-9]{1,6})\s*,\s*([0-9]{1,6})", what, PatchError)
+    return int(str(top)), int(str(left))
 
 
 def explain(
@@ -78,6 +88,13 @@ def thinned(safe: Bools) -> Bools:
         np.arange(0, safe.shape[1], step),
         axis=1,
     )
+
+
+def save_map(path: Path, contents: Contents, image: int, patch: Patch, safe: Bools, placement: tuple[int, int]) -> None:
+    """Write `map_png` of the image with this number, whole or not at all."""
+    picture = None if contents.pictures is None else contents.pictures[position_of(contents.defenders[0], image)]
+    with replacing(path) as beside:
+        beside.write_bytes(map_png(safe, placement, picture, patch))
 
 
 def map_png(safe: Bools, placement: tuple[int, int], picture: npt.NDArray[np.uint8] | None, patch: Patch) -> bytes:
