@@ -138,6 +138,52 @@ def test_explain_tells_the_story_of_the_core(
     assert (tmp_path / "map.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.parametrize("method", ["pool", "pg-pool"])
+def test_votes_are_added_up_on_request(
+    method: str, ballots: tuple[list[mc.Ballots], Any], stores: list[Path], tmp_path: Path
+) -> None:
+    """As `certify` and `predict` name it: what is told and shown is of the one pool, masked for all patches or not."""
+    defenders, truth = ballots
+    pool, sizes = mc.Pool(defenders), ("--patch", "2", "--patch", "1x3")
+    made = pool if method == "pool" else mc.MaskedPool(pool, mc.Patch(2, 3))
+    done("report", *stores, *sizes, "--method", method, "-o", out := tmp_path / "page.html")
+    text = out.read_text(encoding="utf-8")
+    for patch in (mc.Patch(2), mc.Patch(1, 3)):
+        share = mc.score(mc.majorcert([made], patch), truth).certified
+        assert 0 < share != mc.score(mc.majorcert(defenders, patch), truth).certified
+        claim = rf"No {patch} patch, .{{0,60}}<em>{share:.1%}</em> of 40 images, which are also"
+        assert re.search(claim, text, re.DOTALL)
+    assert "There is one defender." in text
+    alone = mc.majorcert([pool if method == "pool" else mc.MaskedPool(pool, mc.Patch(2))], mc.Patch(2))
+    for image in (int(alone.certified.argmax()), int(alone.certified.argmin())):
+        said = done("explain", *stores, "--image", image + 100, "--patch", "2", "--method", method)
+        assert said.count("##") == (~alone.safe[image]).sum()
+        assert "pool of rows:2" in said
+    assert set(alone.certified) == {True, False}
+
+
+def test_a_slack_of_one_defender_or_pool(
+    ballots: tuple[list[mc.Ballots], Any], stores: list[Path], tmp_path: Path
+) -> None:
+    detection = ("--patch", "2", "--promise", "detection", "--slack", "40")
+    verdict = mc.detect([mc.Pool(ballots[0])], mc.Patch(2), slack=40)
+    silent = ~verdict.alert & ~verdict.certified
+    assert min(silent.sum(), verdict.alert.sum(), verdict.certified.sum()) > 0
+    done("report", *stores, *detection, "--method", "pool", "-o", out := tmp_path / "page.html")
+    text = out.read_text(encoding="utf-8")
+    assert f"(alerts {verdict.alert.mean():.1%})" in text
+    for image in map(int, (silent.argmax(), verdict.alert.argmax(), verdict.certified.argmax())):
+        said = done("explain", *stores, "--image", image + 100, *detection, "--method", "pool")
+        assert ("\nno alert" in said) != verdict.alert[image]
+        assert ("not certified" in said) != verdict.certified[image]
+    several = "slack is for one voting defender or pool, got 3 defenders; use slack=0"
+    none = "slack is of alerts, and the promise of recovery has none"
+    for verb in (["certify"], ["report", "-o", tmp_path / "no.html"], ["explain", "--image", "103"]):
+        assert several in refused(*verb, *stores, *detection)
+        assert none in refused(*verb, *stores, "--patch", "2", "--slack", "40")
+    assert not (tmp_path / "no.html").exists()
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -76,6 +76,23 @@ def test_what_is_left_without_a_placement(contents: Contents) -> None:
         Contents(contents.defenders, [PATCH], promise="hope")
 
 
+def test_with_a_slack_an_image_can_be_silent_and_not_certified(contents: Contents) -> None:
+    columns, slack = contents.defenders[1], 2
+    watched = Contents([columns], [PATCH], promise="detection", slack=slack)
+    verdict = mc.detect([columns], PATCH, slack=slack)
+    silent = ~verdict.alert & ~verdict.certified
+    for chosen, said in (
+        (verdict.certified, "no alert, and certified: no 3x3 patch changes the label without one"),
+        (verdict.alert, "alert, and not certified against 3x3: without {} of 100 placements the label has no lead"),
+        (silent, "no alert, and not certified against 3x3: without {} of 100 placements the label has no lead"),
+    ):
+        image = int(np.flatnonzero(chosen)[0])
+        lines, safe, told = explain(watched, image + 100, PATCH)
+        assert np.array_equal(safe, verdict.safe[image])
+        assert lines[1].startswith(said.format((~safe).sum()))
+        assert sentence(told, contents.class_names) in lines
+
+
 def test_a_placement_can_be_chosen(contents: Contents) -> None:
     _, _, told = explain(contents, 103, PATCH, (9, 0))
     assert told == scene(contents.defenders, PATCH, 3, (9, 0))

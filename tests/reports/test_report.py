@@ -111,11 +111,13 @@ def test_a_part_of_a_split_is_said_to_be_one() -> None:
         (np.arange(40) * 5, {}, 196),
         (np.arange(40), {"split_size": "many"}, 40),
     ):
-        contents = Contents([mc.Ballots(labels, images=images, provenance=origin, **kind)], [mc.Patch(1)])
-        text = page(contents, overview(contents))
-        assert (manifest_of(text)["n"], manifest_of(text)["nSplit"]) == (40, n_split)
-        assert (f"these are 40 of its {n_split:,} images" in text) == (n_split > 40)
-        assert ("all 40" in text) == (n_split == 40)
+        ballots = mc.Ballots(labels, images=images, provenance=origin, **kind)
+        for evidence in (ballots, mc.Pool([ballots])):
+            contents = Contents([evidence], [mc.Patch(1)])
+            text = page(contents, overview(contents))
+            assert (manifest_of(text)["n"], manifest_of(text)["nSplit"]) == (40, n_split)
+            assert (f"these are 40 of its {n_split:,} images" in text) == (n_split > 40)
+            assert ("all 40" in text) == (n_split == 40)
 
 
 def test_labels_without_a_vote_are_told() -> None:

@@ -12,7 +12,7 @@ from cases import draw_case
 import majorcert as mc
 from majorcert.reports.contents import Contents
 from majorcert.reports.page import write_report
-from majorcert.reports.promises import PROMISES
+from majorcert.reports.promises import promised
 from majorcert.reports.story import Scene, scene, sentence
 from reports import ReachOnly, coherent_ballots, every_kind, painted
 
@@ -107,6 +107,7 @@ def told_by_core(told: Scene) -> dict[str, Any]:
         "placement": list(told.placement),
         "clean": told.clean,
         "safe": told.safe,
+        "alert": told.alert,
         "rival": told.rival,
         "nClean": told.n_clean,
         "nRival": told.n_rival,
@@ -208,7 +209,7 @@ def test_what_is_left_without_each_placement_is_what_the_core_says(
         for image in range(12):
             unsafe, scenes, words = page.evaluate(ASK, [image, str(patch), [[1, 2], [0, 0]]])
             assert unsafe == (~verdict.safe[image]).ravel().tolist()
-            core = [scene(defenders, patch, image, at, PROMISES["detection"]) for at in ((1, 2), (0, 0))]
+            core = [scene(defenders, patch, image, at, promised("detection")) for at in ((1, 2), (0, 0))]
             assert scenes == [told_by_core(told) for told in core]
             assert words == [sentence(told, names) for told in core]
     assert seen == {True, False}
@@ -218,6 +219,37 @@ def test_what_is_left_without_each_placement_is_what_the_core_says(
     assert page.locator(".badge.open").count() == n_alerts
     assert all("alert" in text for text in page.locator(".badge").all_inner_texts())
     assert page.locator("#fact-largest").count() == 0
+
+
+@pytest.mark.parametrize("pooled", [False, True])
+def test_with_a_slack_some_images_are_silent_and_not_certified(pooled: bool, tmp_path: Path, open_page: Open) -> None:
+    """Of ballots, which the page counts itself, and of a pool, whose sets it is given: as the core says."""
+    (cross, _, pool, _), patch, names = every_kind(12), mc.Patch(3), ["a", "b", "c"]
+    defenders, slack = ([pool], 20) if pooled else ([cross], 2)
+    contents = Contents(defenders, [patch], class_names=names, promise="detection", slack=slack)
+    write_report(path := tmp_path / "page.html", contents)
+    page, verdict, seen = open_page(path), mc.detect(defenders, patch, slack=slack), set()
+    silent = ~verdict.alert & ~verdict.certified
+    assert min(silent.sum(), verdict.alert.sum(), verdict.certified.sum()) > 0
+    for image in range(12):
+        placements = np.argwhere(~verdict.safe[image])[::3].tolist() or [[1, 2]]
+        unsafe, scenes, words = page.evaluate(ASK, [image, str(patch), placements])
+        assert unsafe == (~verdict.safe[image]).ravel().tolist()
+        core = [scene(defenders, patch, image, tuple(at), promised("detection", slack)) for at in placements]
+        assert scenes == [told_by_core(told) for told in core]
+        assert words == [sentence(told, names) for told in core]
+        seen |= {(told.safe, told.alert) for told in core}
+    assert seen == {(True, False), (False, True), (False, False)}
+    badges = page.locator(".badge").all_inner_texts()
+    assert [text.startswith("alert") for text in badges] == verdict.alert.tolist()
+    assert [text == "no alert" for text in badges] == verdict.certified.tolist()
+    for image in (int(chosen.argmax()) for chosen in (silent, verdict.alert, verdict.certified)):
+        page.evaluate(f"location.hash = '#image={image}&patch=3x3'")
+        until(page, f"document.getElementById('fact-image').textContent === '#{image}'")
+        said = page.locator("#fact-verdict").inner_text()
+        assert said.startswith("alert" if verdict.alert[image] else "no alert")
+        assert ("not certified" in said) != verdict.certified[image]
+    assert f"a slack of {slack} more" in page.locator(".prose").inner_text()
 
 
 def test_votes_of_a_larger_ensemble_are_those_of_the_core(

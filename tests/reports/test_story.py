@@ -5,7 +5,8 @@ import pytest
 from cases import draw_case
 
 import majorcert as mc
-from majorcert.reports.promises import PROMISES
+from majorcert.reports.contents import Contents
+from majorcert.reports.promises import promised
 from majorcert.reports.story import scene, sentence
 from reports import ReachOnly
 
@@ -36,7 +37,7 @@ def test_scenes_of_detection_say_what_is_left_without_each_placement(seed: int) 
     verdict = mc.detect(defenders, patch)
     for image in range(case.n_images):
         for placement in np.ndindex(verdict.safe.shape[1:]):
-            told = scene(defenders, patch, image, placement, PROMISES["detection"])
+            told = scene(defenders, patch, image, placement, promised("detection"))
             assert (told.safe, told.clean) == (verdict.safe[image][placement], verdict.predicted[image])
             assert sentence(told, NAMES).startswith("No alert from here" if told.safe else "Alert")
             assert {len(one.can_say) for one in told.testimonies} == {1}
@@ -142,7 +143,39 @@ LEFT = "without what the patch could touch"
     ],
 )
 def test_what_is_left_in_words(votes: list[list[int]], at: int, expected: str) -> None:
-    assert sentence(scene(bands(*votes), mc.Patch(2), 0, (at, at), PROMISES["detection"]), NAMES) == expected
+    assert sentence(scene(bands(*votes), mc.Patch(2), 0, (at, at), promised("detection")), NAMES) == expected
+
+
+@pytest.mark.parametrize(
+    ("votes", "slack", "expected"),
+    [
+        (FIRM, 6, f"No alert from here: {LEFT}, rows:1 says cat, whichever label is given 6 more."),
+        (
+            FIRM,
+            7,
+            f"No alert from here, and no proof: {LEFT}, rows:1 says cat if that is given 7 more, "
+            "and airplane, car or bird if that is.",
+        ),
+        (
+            NEAR,
+            1,
+            f"No alert from here, and no proof: {LEFT}, rows:1 says cat if that is given 1 more, and dog if that is.",
+        ),
+        ([5] * 5 + [3] * 4, 1, f"Alert: {LEFT}, rows:1 does not say dog, even if that is given 1 more."),
+    ],
+)
+def test_what_is_left_with_a_slack_in_words(votes: list[int], slack: int, expected: str) -> None:
+    told = scene(bands(votes), mc.Patch(2), 0, (0, 0), promised("detection", slack))
+    assert sentence(told, NAMES) == expected
+
+
+def test_a_slack_is_of_alerts_and_of_one_defender() -> None:
+    with pytest.raises(mc.EvidenceError, match="slack is of alerts, and the promise of recovery has none"):
+        promised("recovery", 1)
+    with pytest.raises(mc.EvidenceError, match="slack is for one voting defender or pool, got 3 defenders"):
+        Contents(bands(FIRM, FIRM, FIRM), [mc.Patch(2)], promise="detection", slack=1)
+    with pytest.raises(mc.EvidenceError, match="slack is a whole number of 0 or more, got -1"):
+        promised("detection", -1)
 
 
 def test_who_cannot_say_what_is_left_says_so() -> None:
@@ -150,6 +183,6 @@ def test_who_cannot_say_what_is_left_says_so() -> None:
     masks = mc.Masks(2, stride=2)
     n = masks.n_masks((9, 9))
     pairs = mc.MaskPairs(np.full((1, n, n), 3), masks=masks, image_size=(9, 9), n_classes=8)
-    told = scene([pairs, *bands(FIRM, NEAR)], mc.Patch(4), 0, (0, 0), PROMISES["detection"])
+    told = scene([pairs, *bands(FIRM, NEAR)], mc.Patch(4), 0, (0, 0), promised("detection"))
     assert "rows:1 says cat, columns:1 says dog and masks:2/2 cannot tell" in sentence(told, NAMES)
     assert not told.safe

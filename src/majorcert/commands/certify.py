@@ -6,13 +6,14 @@ from typing import Annotated
 
 import typer
 
-from majorcert.commands.options import Json, Patches, Stores, Truth
+from majorcert.commands.options import Json, Patches, Slack, Stores, Truth
 from majorcert.core.threat import as_patch
 from majorcert.files.outputs import VERDICT, check_output
 from majorcert.files.truth import find_truth
 from majorcert.files.verdicts import save_all
 from majorcert.reports.asked import defenders_of, patches_of
 from majorcert.reports.methods import METHODS, as_table, counted, fragility, judged, remarks, unknown, used_by
+from majorcert.reports.promises import check_alerting
 from majorcert.reports.terminal import remark, say_json, say_table
 
 Method = StrEnum("Method", {name: name for name in METHODS})  # type: ignore[misc]
@@ -32,9 +33,7 @@ def certify(
     fragile: Annotated[float | None, typer.Option(help="Even if every score moves by up to this: 1e-3.")] = None,
     mask: Annotated[str | None, typer.Option(help="Of pg-drs, pg-pool: the patch to mask; by default --patch.")] = None,
     mask_threshold: Annotated[float, typer.Option(help="Of the same: a share over which a window is masked.")] = 0.0,
-    slack: Annotated[
-        int, typer.Option(min=0, help="Of detection by one defender: votes by which another label must lead.")
-    ] = 0,
+    slack: Slack = 0,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Verdict file; of several, a folder.")] = None,
     json: Json = False,
 ) -> None:
@@ -47,6 +46,7 @@ def certify(
     Example: majorcert certify runs/*/digits-test.zarr --patch 1 --patch 2x3 --promise detection -o verdicts
     """
     check_output(out, VERDICT)
+    check_alerting(promise != "recovery" or "detection" in (method or []), slack)
     defenders = defenders_of(evidence)
     patches = patches_of(patch, evidence[0], defenders[0])
     guarded = None if mask is None else as_patch(mask, defenders[0].image_size)

@@ -6,7 +6,19 @@ from typing import Annotated
 import typer
 
 from majorcert.commands.inputs import pictures_of
-from majorcert.commands.options import PATCH, DataDir, Images, Promise, Promised, SplitSeed, Stores, Truth
+from majorcert.commands.options import (
+    PATCH,
+    DataDir,
+    Images,
+    Promise,
+    Promised,
+    Rule,
+    Ruled,
+    Slack,
+    SplitSeed,
+    Stores,
+    Truth,
+)
 from majorcert.files.outputs import PNG, check_output
 from majorcert.files.photo_sizes import find_files
 from majorcert.files.truth import find_truth
@@ -14,6 +26,7 @@ from majorcert.reports.asked import defenders_of, patches_of
 from majorcert.reports.contents import Contents
 from majorcert.reports.explain import explain as story
 from majorcert.reports.explain import placement_of, save_map
+from majorcert.reports.methods import ruled
 from majorcert.reports.terminal import remark, say
 
 
@@ -25,6 +38,8 @@ def explain(
         str | None, typer.Option(help="TOP,LEFT of the patch; by default the first unsafe placement.")
     ] = None,
     promise: Promised = Promise.RECOVERY,
+    slack: Slack = 0,
+    method: Ruled = Rule.MAJORITY,
     save: Annotated[Path | None, typer.Option(help="Save the map as a PNG file.")] = None,
     images: Images = None,
     truth: Truth = None,
@@ -42,7 +57,8 @@ def explain(
     (size,) = patches_of([patch], evidence[0], defenders[0])
     pictures = pictures_of(images, defenders[0], data_dir, split_seed)
     known = find_truth(truth, evidence[0], defenders[0], remark)
-    contents = Contents(defenders, [size], truth=known, pictures=pictures, promise=promise)
+    together = ruled(method, defenders, [size])
+    contents = Contents(together, [size], truth=known, pictures=pictures, promise=promise, slack=slack)
     lines, safe, scene = story(contents, image, size, None if at is None else placement_of(at))
     if file := find_files(evidence[0], defenders[0]).get(image):
         remark(f"image {image} is {file}")

@@ -26,6 +26,14 @@ def from_here(named: Any) -> Any:
 Promise = StrEnum("Promise", {"RECOVERY": "recovery", "DETECTION": "detection"})
 Rule = StrEnum("Rule", {"MAJORITY": "majorcert-exact", "POOL": "pool", "MASKED_POOL": "pg-pool"})
 """How one label is made of an ensemble, by the names that `certify` has for it."""
+RULE = (
+    "'majorcert-exact', the plurality of the members' labels; 'pool', of all their votes; 'pg-pool', the same masked "
+    "for the patches asked for (PatchGuard)."
+)
+Ruled = Annotated[Rule, typer.Option("--method", help=RULE)]
+Slack = Annotated[
+    int, typer.Option(min=0, help="Of detection by one defender or pool: votes by which another label must lead.")
+]
 Promised = Annotated[
     Promise,
     typer.Option("--promise", help="'recovery': no patch changes the label; 'detection': not without an alert."),

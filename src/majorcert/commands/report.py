@@ -6,17 +6,25 @@ from typing import Annotated
 import typer
 
 from majorcert.commands.inputs import pictures_of
-from majorcert.commands.options import DataDir, Images, Patches, Promise, Promised, SplitSeed, Stores, Truth
-from majorcert.core.threat import Patch
-from majorcert.core.verdict import Verdict
-from majorcert.defences.patchguard import patchguard
-from majorcert.files.evidence import load_scores
+from majorcert.commands.options import (
+    DataDir,
+    Images,
+    Patches,
+    Promise,
+    Promised,
+    Rule,
+    Ruled,
+    Slack,
+    SplitSeed,
+    Stores,
+    Truth,
+)
 from majorcert.files.outputs import PAGE, check_output
 from majorcert.files.photo_sizes import find_photos
-from majorcert.files.store import Store
 from majorcert.files.truth import find_truth
 from majorcert.reports.asked import defenders_of, patches_of
 from majorcert.reports.contents import Contents
+from majorcert.reports.methods import guarded, ruled
 from majorcert.reports.page import LIMIT, write_report
 from majorcert.reports.terminal import remark, stderr
 
@@ -26,6 +34,8 @@ def report(
     patch: Patches,
     out: Annotated[Path, typer.Option("--out", "-o", help="The HTML file to write.")] = Path("report.html"),
     promise: Promised = Promise.RECOVERY,
+    slack: Slack = 0,
+    method: Ruled = Rule.MAJORITY,
     images: Images = None,
     truth: Truth = None,
     title: Annotated[str, typer.Option(help="Stands at the top of the page.")] = "Certified patch robustness",
@@ -42,22 +52,14 @@ def report(
         defenders = defenders_of(evidence)
         patches = patches_of(patch, evidence[0], defenders[0])
         contents = Contents(
-            defenders,
+            ruled(method, defenders, patches),
             patches,
             truth=find_truth(truth, evidence[0], defenders[0], remark),
             pictures=pictures_of(images, defenders[0], data_dir, split_seed),
-            verdicts=[] if promise == "detection" else [each for store in evidence for each in _masked(store, patches)],
+            verdicts=[] if promise == "detection" else guarded(evidence, patches),
             promise=promise,
+            slack=slack,
             photos=find_photos(evidence[0], defenders[0]),
         )
         write_report(out, contents, title=title, limit=limit, progress=shown.update)
     typer.echo(out)
-
-
-def _masked(store: str, patches: list[Patch]) -> list[Verdict]:
-    """PG-DRS, for votes that were kept with their scores."""
-    opened = Store.open(store)
-    if "scores" not in opened or opened.kind.leading == "scores":
-        return []
-    scores = load_scores(store)
-    return [patchguard(scores, patch) for patch in patches]

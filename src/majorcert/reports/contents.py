@@ -17,7 +17,7 @@ from majorcert.errors.checks import check_together
 from majorcert.files.photo import Photos
 from majorcert.files.truth import split_size
 from majorcert.files.untrusted import cleaned
-from majorcert.reports.promises import PROMISES, Promise
+from majorcert.reports.promises import Promise, promised
 from majorcert.reports.rooms import room_of
 
 Pictures = npt.NDArray[np.uint8]
@@ -47,6 +47,7 @@ class Contents:
         class_names: Sequence[str] | None = None,
         verdicts: Sequence[Verdict] = (),
         promise: str = "recovery",
+        slack: int = 0,
         photos: Photos | None = None,
     ) -> None:
         """Check and keep.
@@ -54,6 +55,7 @@ class Contents:
         Args:
             truth: the true label of each image.
             promise: "recovery", or "detection" for what is left without each placement, and alerts.
+            slack: of detection, as `detect` takes it.
             class_names: by default those that the evidence records, if any.
             pictures: uint8 images, (images, channels, height, width) with 1 or 3 channels, or (images, height, width).
         """
@@ -63,8 +65,7 @@ class Contents:
             raise EvidenceError("a report shows images, and this evidence holds none; give evidence of at least one")
         if any(defender.as_recorded() is not defender for defender in defenders):
             raise EvidenceError("a report shows votes as they were recorded; give the ballots without a tolerance")
-        if promise not in PROMISES:
-            raise EvidenceError(f"a promise is {' or '.join(map(repr, PROMISES))}, got {promise!r}")
+        shown = promised(promise, slack, len(defenders))
         if not patches:
             raise PatchError("a report needs at least one patch size; give for example [Patch(5)]")
         for patch in patches:
@@ -80,7 +81,7 @@ class Contents:
             pictures=None if pictures is None else _checked_pictures(np.asarray(pictures), first),
             class_names=_checked_names(class_names or first.provenance.get("class_names"), first.n_classes),
             verdicts=tuple(verdicts),
-            promise=PROMISES[promise],
+            promise=shown,
             photos=photos,
         )
 
@@ -104,7 +105,8 @@ class Contents:
     def n_split(self) -> int:
         """how many images the whole split has, as far as the evidence tells; those of the report may be a part"""
         last = int(self.images.max()) + 1
-        return max(split_size(defender.provenance, last) for defender in self.defenders)
+        voters = [each for defender in self.defenders for each in getattr(defender, "members", [defender])]
+        return max(split_size(each.provenance, last) for each in voters)
 
 
 def defender_names(defenders: Sequence[Evidence]) -> tuple[str, ...]:

@@ -68,7 +68,7 @@ def explain(
     names = [cleaned(name) for name in contents.class_names]
     lines = [
         f"image {image}: {names[told.clean]}" + _truth(contents, position, told.clean, names),
-        *(_alert(patch, safe) if promise.alerts else _verdict(verdict, one)),
+        *(_alert(verdict, safe) if promise.alerts else _verdict(verdict, one)),
         "",
         *safe_text(thinned(safe)),
         "",
@@ -133,12 +133,17 @@ def _verdict(verdict: Verdict, one: Sequence[Evidence]) -> list[str]:
     return [found, f"largest certified square: {f'{largest}x{largest}' if largest else 'none'}"]
 
 
-def _alert(patch: Patch, safe: Bools) -> list[str]:
-    if safe.all():
+def _alert(verdict: Verdict, safe: Bools) -> list[str]:
+    patch, some = verdict.patch, f"{(~safe).sum():,} of {safe.size:,} placements"
+    if verdict.certified[0]:
         return [
             f"no alert, and certified: no {patch} patch changes the label without one, at all {safe.size:,} placements"
         ]
-    return [f"alert against {patch}: another label is left without {(~safe).sum():,} of {safe.size:,} placements"]
+    if not verdict.slack:
+        return [f"alert against {patch}: another label is left without {some}"]
+    said = "alert" if np.asarray(verdict.alert)[0] else "no alert"
+    lead = f"the label has no lead beyond the slack of {verdict.slack}"
+    return [f"{said}, and not certified against {patch}: without {some} {lead}"]
 
 
 def _without(one: Testimony, names: Sequence[str]) -> list[str]:

@@ -15,11 +15,13 @@ from majorcert.core.reach import Evidence
 from majorcert.core.threat import Patch
 from majorcert.core.verdict import Verdict
 from majorcert.defences.joint import STRONGEST_FIRST, joint
-from majorcert.defences.patchguard import MaskedPool
+from majorcert.defences.patchguard import MaskedPool, patchguard
 from majorcert.defences.pool import Pool
 from majorcert.defences.top_k import top_k
 from majorcert.errors import EvidenceError
-from majorcert.files.evidence import load_masked
+from majorcert.files.evidence import load_masked, load_scores
+from majorcert.files.photo import containing
+from majorcert.files.store import Store
 from majorcert.reports.contents import defender_names
 from majorcert.reports.rooms import room_of
 from majorcert.reports.score import summary
@@ -96,6 +98,23 @@ def used_by(
     if method == "pg-pool":
         return [MaskedPool(Pool(defenders), mask or patch, threshold)]
     return [load_masked(each, patch, mask, threshold) for each in stores] if method == "pg-drs" else list(defenders)
+
+
+def ruled(rule: str, defenders: Sequence[Evidence], patches: Sequence[Patch]) -> list[Evidence]:
+    """The evidence that makes the label: of each defender, for their majority; of their pool; or of the masked pool.
+
+    What is masked is the smallest patch that contains all that are asked about.
+    """
+    if rule == "majorcert-exact":
+        return list(defenders)
+    return [Pool(defenders) if rule == "pool" else MaskedPool(Pool(defenders), containing(patches))]
+
+
+def guarded(stores: Sequence[str], patches: Sequence[Patch]) -> list[Verdict]:
+    """PG-DRS, of all votes that were kept with their scores."""
+    opened = {store: Store.open(store) for store in stores}
+    kept = [store for store, each in opened.items() if "scores" in each and each.kind.leading != "scores"]
+    return [patchguard(scores, patch) for scores in map(load_scores, kept) for patch in patches]
 
 
 def unknown(defenders: Sequence[Evidence], patches: Sequence[Patch]) -> list[str]:

@@ -8,6 +8,8 @@ from majorcert.core.majority import majorcert
 from majorcert.core.reach import Evidence, Reach
 from majorcert.core.threat import Patch
 from majorcert.core.verdict import Verdict
+from majorcert.errors import EvidenceError
+from majorcert.errors.checks import checked_slack
 
 
 @dataclass(frozen=True)
@@ -17,13 +19,37 @@ class Promise:
     name: str
     judge: Callable[[Sequence[Evidence], Patch], Verdict]
     sets: Callable[[Evidence, Patch], Reach]
+    slack: int = 0  # of detection: votes or points by which another label must lead for an alert
 
     @property
     def alerts(self) -> bool:
         return self.name == "detection"
 
 
-PROMISES: Mapping[str, Promise] = {
-    "recovery": Promise("recovery", majorcert, lambda each, patch: each.reach(patch)),
-    "detection": Promise("detection", detect, lambda each, patch: each.without(patch)),
-}
+def check_alerting(alerts: bool, slack: int) -> None:
+    """Refuse a slack where there are no alerts."""
+    if slack and not alerts:
+        raise EvidenceError(
+            "slack is of alerts, and the promise of recovery has none; use --promise detection, or slack=0"
+        )
+
+
+def promised(name: str, slack: int = 0, n_defenders: int = 1) -> Promise:
+    """The promise of that name; detection, of one voting defender or pool, with some slack if so asked."""
+    if name not in PROMISES:
+        raise EvidenceError(f"a promise is {' or '.join(map(repr, PROMISES))}, got {name!r}")
+    check_alerting(name == "detection", slack)
+    return PROMISES[name](checked_slack(slack, n_defenders))
+
+
+def _detection(slack: int) -> Promise:
+    return Promise(
+        "detection",
+        lambda defenders, patch: detect(defenders, patch, slack=slack),
+        lambda each, patch: each.without(patch, slack),
+        slack,
+    )
+
+
+RECOVERY = Promise("recovery", majorcert, lambda each, patch: each.reach(patch))
+PROMISES: Mapping[str, Callable[[int], Promise]] = {"recovery": lambda slack: RECOVERY, "detection": _detection}

@@ -19,7 +19,8 @@ def report(defenders: Sequence[Evidence], *patches: Any, path: str | Path = "rep
     Args:
         defenders: evidence of any kinds, of the same images.
         patches: one or more, such as 5, "3x7" or "2%"; the first one is shown first.
-        about: `truth`, `pictures`, `class_names` and `promise` ("recovery" or "detection"), as `Contents` takes them.
+        about: `truth`, `pictures`, `class_names`, `promise` ("recovery" or "detection") and its `slack`, as `Contents`
+            takes them.
     """
     check_together(defenders)
     contents = Contents(defenders, [as_patch(patch, defenders[0].image_size) for patch in patches], **about)

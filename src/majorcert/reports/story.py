@@ -14,7 +14,7 @@ from majorcert.core.plurality import plurality_of_labels, standing
 from majorcert.core.reach import Evidence, Reach
 from majorcert.core.threat import Bools, Patch
 from majorcert.reports.contents import defender_names
-from majorcert.reports.promises import PROMISES, Promise
+from majorcert.reports.promises import RECOVERY, Promise
 from majorcert.reports.rooms import Told, room_of
 from majorcert.reports.rows import safe_map
 
@@ -53,6 +53,10 @@ class Scene:
     testimonies: tuple[Testimony, ...]
     promise: str = "recovery"
     """under detection, what a defender can say is what it says without all that the patch could touch"""
+    slack: int = 0
+    """of detection: what it says without that, if some label is given so many votes or points more"""
+    alert: bool = False
+    """of detection: what is left without the placement raises an alert"""
 
 
 def scene(
@@ -60,7 +64,7 @@ def scene(
     patch: Patch,
     image: int,
     placement: tuple[int, int],
-    promise: Promise = PROMISES["recovery"],
+    promise: Promise = RECOVERY,
 ) -> Scene:
     """The story of the image at the given position of the evidence, with the patch at (top, left)."""
     only = np.array([image])
@@ -78,10 +82,11 @@ def scene(
     others[:, clean] = False
     forced = [rival if row[rival] else int(row.argmax()) if row.any() else clean for row in others]
     tells = [room_of(one).tell(one, patch, placement) for one in some]
+    safe = bool(safe_map(promise.judge(some, patch))[0][placement])
     return Scene(
         placement=placement,
         clean=clean,
-        safe=bool(safe_map(promise.judge(some, patch))[0][placement]),
+        safe=safe,
         rival=rival,
         n_clean=n_clean,
         n_rival=int(reach[:, rival].sum()),
@@ -91,6 +96,8 @@ def scene(
             for name, one, inside, told in zip(defender_names(defenders), some, reach, tells, strict=True)
         ),
         promise=promise.name,
+        slack=promise.slack,
+        alert=promise.alerts and not (reach[0, clean] if promise.slack else safe),
     )
 
 
@@ -106,7 +113,7 @@ def sentence(scene: Scene, class_names: Sequence[str]) -> str:
     told = scene.testimonies
     clean, rival = class_names[scene.clean], class_names[scene.rival]
     if scene.promise == "detection":
-        return _left(scene, class_names)
+        return (_left_with_slack if scene.slack else _left)(scene, class_names)
     if len(told) == 1:
         if scene.safe:
             return f"Safe here: {told[0].name} cannot be moved from {clean}."
@@ -147,6 +154,18 @@ def _left(scene: Scene, class_names: Sequence[str]) -> str:
         return f"No alert from here: {said}{votes}."
     tie = f", and the tie goes to {rival}, the smaller label" if scene.n_rival == scene.n_clean else ""
     return f"Alert: {said}" + (f"{votes}, {rival} {scene.n_rival}{tie}." if votes else ".")
+
+
+def _left_with_slack(scene: Scene, class_names: Sequence[str]) -> str:
+    """The same of one defender, where a label that is behind by no more than the slack may be the one that is left."""
+    (told,), clean, slack = scene.testimonies, class_names[scene.clean], scene.slack
+    without = f"without what the patch could touch, {told.name}"
+    if scene.safe:
+        return f"No alert from here: {without} says {clean}, whichever label is given {slack} more."
+    if scene.alert:
+        return f"Alert: {without} does not say {clean}, even if that is given {slack} more."
+    either = f"{clean} if that is given {slack} more, and {_either(scene, told, class_names)} if that is"
+    return f"No alert from here, and no proof: {without} says {either}."
 
 
 def _moved(scene: Scene, one: Testimony, class_names: Sequence[str]) -> str:

@@ -126,6 +126,8 @@ def _facts(contents: Contents, numbers: Overview) -> dict[str, Ints]:
     for found in numbers.findings:
         facts[f"by {found.patch}"] = np.array([BY.index(by) for by in found.verdict.by.tolist()])
         facts[f"unsafe {found.patch}"] = found.n_unsafe
+        if found.verdict.alert is not None:
+            facts[f"alert {found.patch}"] = found.verdict.alert.astype(np.int64)
     return facts
 
 
@@ -153,6 +155,7 @@ def _manifest(
         "patches": [(patch.height, patch.width) for patch in contents.patches],
         "by": BY,
         "promise": contents.promise.name,
+        "slack": contents.promise.slack,
         "palette": PALETTE,
         "hasTruth": contents.truth is not None,
         "nShown": len(shown),
@@ -180,7 +183,8 @@ def _outcomes(contents: Contents, found: Findings) -> list[Outcome]:
     certified = found.verdict.certified
     n_certified = int(certified.sum())
     # Without slack and tolerance there is an alert just where nothing is certified.
-    sure, doubtful = ("no alert", "alert") if contents.promise.alerts else ("certified", "not certified")
+    same = contents.promise.alerts and not contents.promise.slack
+    sure, doubtful = ("no alert", "alert") if same else ("certified", "not certified")
     if contents.truth is None:
         return [Outcome("proved", sure, n_certified), Outcome("open", doubtful, len(contents) - n_certified)]
     correct = found.verdict.predicted == contents.truth

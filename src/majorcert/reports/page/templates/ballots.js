@@ -2,6 +2,7 @@
 // majorcert's core/tally.py, and is tested to give the same numbers.
 
 const MOST_TALLIES = 8;
+const LEFT = !DETECTION ? "can win" : SLACK ? "may be left" : "is left";
 
 // Which regions hold at least so many pixels of a patch: one, and it touches them; all, and they cover it. Placements with
 // the same ones share a cell: {cellOf: its number for each placement, regionsOf: those of each cell}.
@@ -77,11 +78,11 @@ class Tallies {
   }
 
   // A label is in reach iff its kept votes and all touched ballots together beat the kept votes of every other label;
-  // of detection, iff its kept votes alone do.
+  // of detection, iff its kept votes alone do, or with the slack.
   reachAt(top, left) {
     const { listed, firstUnlisted } = this;
     const kept = this.kept[this.cellOf[top * this.nLefts + left]];
-    const gain = DETECTION ? 0 : N_CLASSES * this.touched(top, left).length;
+    const gain = N_CLASSES * (DETECTION ? SLACK : this.touched(top, left).length);
     const lower = listed.map((label, slot) => standing(kept[slot], label));
     const best = Math.max(standing(0, firstUnlisted), ...lower);
     return {
@@ -139,12 +140,12 @@ ROOMS.ballots = {
       row.querySelector(".need").style.left = `min(${need}, calc(100% - 2px))`;
       row.querySelector(".kept").textContent = kept;
       row.querySelector(".most").textContent = most;
-      row.querySelector(".reach").textContent = reach.has(label) ? (DETECTION ? "is left" : "can win") : "";
+      row.querySelector(".reach").textContent = reach.has(label) ? LEFT : "";
       row.classList.toggle("in-reach", reach.has(label));
     });
     const listed = told.tallies.slice(0, MOST_TALLIES).filter(({ label }) => reach.has(label)).length;
     const others = told.canSay.length - listed;
-    const can = DETECTION ? "without a vote is left" : "can win";
+    const can = DETECTION ? `without a vote ${LEFT}` : LEFT;
     const none = DETECTION ? "Cells inside the outline are left out." : "No other label can win";
     card.querySelector(".others").textContent = others ? `${others} other label${others > 1 ? "s" : ""} ${can}` : none;
     const canvas = card.querySelector("canvas");

@@ -76,7 +76,7 @@ class Explorer {
     set("says", CLASS_NAMES[ensemble.clean]);
     if (manifest.hasTruth) set("truth", CLASS_NAMES[facts.truth[position]]);
     const why = by && !DETECTION ? `, by theorem ${by.at(-1)}` : "";
-    const alert = DETECTION ? (nUnsafe ? "alert, " : "no alert, ") : "";
+    const alert = DETECTION ? (ensemble.alerts() ? "alert, " : "no alert, ") : "";
     set("verdict", nUnsafe ? `${alert}not certified against ${size}` : `${alert}certified against ${size}${why}`);
     set("unsafe", `${nUnsafe.toLocaleString("en")} of ${(ensemble.nTops * ensemble.nLefts).toLocaleString("en")}`);
     const largest = facts.largest[position];

@@ -97,7 +97,8 @@ class Gallery {
     const wrong = manifest.hasTruth && !this.correct(position);
     const says = CLASS_NAMES[this.facts.predicted[position]];
     const open = `${nUnsafe.toLocaleString("en")} unsafe`;
-    const status = DETECTION ? (certified ? "no alert" : `alert, ${open}`) : certified ? "certified" : open;
+    const raised = DETECTION && this.fact("alert", position) ? "alert" : "no alert";
+    const status = DETECTION ? raised + (certified ? "" : `, ${open}`) : certified ? "certified" : open;
     const link = make("a", { className: "tile", href: `#image=${number}&patch=${this.patch.join("x")}` });
     link.dataset.position = position;
     const canvas = make("canvas", { width: 96, height: Math.round((96 * HEIGHT) / WIDTH) });

@@ -38,6 +38,9 @@ function labelsOf(reach) {
 // Under the promise of detection a reach holds what a defender says without all that the patch could touch.
 const DETECTION = manifest.promise === "detection";
 
+// With a slack, which is of one defender: what it says if some label is given so many votes or points more.
+const SLACK = manifest.slack;
+
 // An ensemble on one image with one patch: `members` come from the rooms of their kinds, `labels` are what each says unattacked.
 class Ensemble {
   constructor(members, labels, nTops, nLefts) {
@@ -62,7 +65,8 @@ class Ensemble {
       if (rival < 0 || standing(said, label) > standing(nRival, rival)) [rival, nRival] = [label, said];
     }
     const safe = standing(nClean, this.clean) > standing(nRival, rival);
-    return { safe, rival, nClean, nRival, reaches };
+    const alert = DETECTION && !(SLACK ? has(reaches[0], this.clean) : safe);
+    return { safe, alert, rival, nClean, nRival, reaches };
   }
 
   // What each defender is made to say in the worst case.
@@ -76,10 +80,20 @@ class Ensemble {
   unsafe() {
     if (!this.map) {
       this.map = new Uint8Array(this.nTops * this.nLefts);
+      this.alert = false;
       for (let top = 0; top < this.nTops; top++)
-        for (let left = 0; left < this.nLefts; left++)
-          this.map[top * this.nLefts + left] = this.judge(top, left).safe ? 0 : 1;
+        for (let left = 0; left < this.nLefts; left++) {
+          const { safe, alert } = this.judge(top, left);
+          this.map[top * this.nLefts + left] = safe ? 0 : 1;
+          this.alert ||= alert;
+        }
     }
     return this.map;
+  }
+
+  // Is there an alert, from any placement?
+  alerts() {
+    this.unsafe();
+    return this.alert;
   }
 }

@@ -22,6 +22,7 @@ function sceneAt(ensemble, top, left) {
     placement: [top, left],
     clean: ensemble.clean,
     safe: judged.safe,
+    alert: judged.alert,
     rival: judged.rival,
     nClean: judged.nClean,
     nRival: judged.nRival,
@@ -78,8 +79,19 @@ function leftOf(scene) {
   return `Alert: ${said}` + (votes ? `${votes}, ${rival} ${scene.nRival}${tie}.` : ".");
 }
 
+// The same of one defender, where a label that is behind by no more than the slack may be the one that is left.
+function leftWithSlack(scene) {
+  const [told] = scene.testimonies;
+  const clean = SPOKEN[scene.clean];
+  const without = `without what the patch could touch, ${told.name}`;
+  if (scene.safe) return `No alert from here: ${without} says ${clean}, whichever label is given ${SLACK} more.`;
+  if (scene.alert) return `Alert: ${without} does not say ${clean}, even if that is given ${SLACK} more.`;
+  const others = `${clean} if that is given ${SLACK} more, and ${either(scene, told)} if that is`;
+  return `No alert from here, and no proof: ${without} says ${others}.`;
+}
+
 function sentenceOf(scene) {
-  if (DETECTION) return leftOf(scene);
+  if (DETECTION) return SLACK ? leftWithSlack(scene) : leftOf(scene);
   const told = scene.testimonies;
   const clean = SPOKEN[scene.clean];
   const rival = SPOKEN[scene.rival];
