@@ -88,6 +88,39 @@ def test_predict_says_alert_where_there_is_one(rule: str, folder: Path) -> None:
         assert ("no alert: the label is" in one) != raised
 
 
+def test_predict_says_where_a_slack_leaves_neither_alert_nor_proof(folder: Path) -> None:
+    files = [folder / f"flat-{k}.png" for k in range(12)]
+    how = ("--ensemble", folder / "majority", "--method", "pool", *PATCH, "--patch", 1, "--slack", 1)
+    found = json.loads(asked("predict", *files, *how, "--json").stdout)
+    assert {row["slack"] for row in found} == {1}
+    told = asked("predict", *files, *how)
+    assert "even if it were given 1 votes or points more; where there is none and the label is certified" in told.stderr
+    for size, place in (("2x2", 2), ("1x1", 3)):
+        verdict = mc.Ensemble.load(folder / "pooled").detect(flat(), mc.Patch(int(size[0])), slack=1)
+        silent = ~verdict.alert & ~verdict.certified
+        assert [row["alert"][size] for row in found] == verdict.alert.tolist()
+        assert [row["certified"][size] for row in found] == verdict.certified.tolist()
+        cells = [line.split("\t")[place] for line in told.stdout.splitlines()[1:]]
+        assert [cell == "none, not certified" for cell in cells] == silent.tolist()
+        assert [cell == "none" for cell in cells] == verdict.certified.tolist()
+    assert min(silent.sum(), verdict.alert.sum(), verdict.certified.sum()) > 0
+    one = asked("predict", files[int(silent.argmax())], *how).stderr
+    assert "no alert, and nothing is proved: without some part of the photo, of the size 1x1, " in one
+    assert "has no lead beyond the slack of 1" in one
+
+
+def test_a_slack_that_cannot_be_is_told_before_photos_are_read(folder: Path) -> None:
+    """The words are those of certify."""
+    for more, why in (
+        (PATCH, "slack is for one voting defender or pool, got 2 defenders; use slack=0"),
+        (("--patch", "2"), "slack is of alerts, and recovery has none, got 1"),
+    ):
+        arguments = ["predict", "nowhere.png", "--ensemble", folder / "majority", *more, "--slack", 1]
+        refused = CliRunner().invoke(app, list(map(str, arguments)))
+        assert refused.exit_code == 2
+        assert why in refused.stderr
+
+
 def test_votes_are_added_up_on_request(folder: Path) -> None:
     files = [folder / f"{k}.png" for k in range(12)]
     pooled, *same, majority, apart = (

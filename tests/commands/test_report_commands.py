@@ -177,7 +177,7 @@ def test_a_slack_of_one_defender_or_pool(
         assert ("\nno alert" in said) != verdict.alert[image]
         assert ("not certified" in said) != verdict.certified[image]
     several = "slack is for one voting defender or pool, got 3 defenders; use slack=0"
-    none = "slack is of alerts, and the promise of recovery has none"
+    none = "slack is of alerts, and recovery has none"
     for verb in (["certify"], ["report", "-o", tmp_path / "no.html"], ["explain", "--image", "103"]):
         assert several in refused(*verb, *stores, *detection)
         assert none in refused(*verb, *stores, "--patch", "2", "--slack", "40")

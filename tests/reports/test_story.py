@@ -170,7 +170,7 @@ def test_what_is_left_with_a_slack_in_words(votes: list[int], slack: int, expect
 
 
 def test_a_slack_is_of_alerts_and_of_one_defender() -> None:
-    with pytest.raises(mc.EvidenceError, match="slack is of alerts, and the promise of recovery has none"):
+    with pytest.raises(mc.EvidenceError, match="slack is of alerts, and recovery has none"):
         promised("recovery", 1)
     with pytest.raises(mc.EvidenceError, match="slack is for one voting defender or pool, got 3 defenders"):
         Contents(bands(FIRM, FIRM, FIRM), [mc.Patch(2)], promise="detection", slack=1)

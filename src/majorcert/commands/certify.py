@@ -8,12 +8,12 @@ import typer
 
 from majorcert.commands.options import Json, Patches, Slack, Stores, Truth
 from majorcert.core.threat import as_patch
+from majorcert.errors.checks import check_alerting
 from majorcert.files.outputs import VERDICT, check_output
 from majorcert.files.truth import find_truth
 from majorcert.files.verdicts import save_all
 from majorcert.reports.asked import defenders_of, patches_of
 from majorcert.reports.methods import METHODS, as_table, counted, fragility, judged, remarks, unknown, used_by
-from majorcert.reports.promises import check_alerting
 from majorcert.reports.terminal import remark, say_json, say_table
 
 Method = StrEnum("Method", {name: name for name in METHODS})  # type: ignore[misc]

@@ -6,15 +6,11 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from majorcert.commands.options import Allow, Device, Json, Promise, Promised, Rule, SkipBad
+from majorcert.commands.options import RULE, Allow, Device, Json, Promise, Promised, Rule, SkipBad, Slack
 from majorcert.files.photo import Photos, read_patches
 from majorcert.reports.predictions import as_table, closing, distinct, known_bound, masked_apart, predictions, remarks
+from majorcert.reports.promises import promised
 from majorcert.reports.terminal import bar, remark, say_json, say_table
-
-RULE = (
-    "'majorcert-exact', the plurality of the members' labels; 'pool', of all their votes; 'pg-pool', the same masked "
-    "for the patches asked for (PatchGuard). By default as the ensemble was saved."
-)
 
 
 def predict(
@@ -32,7 +28,8 @@ def predict(
         ),
     ] = None,
     promise: Promised = Promise.RECOVERY,
-    method: Annotated[Rule | None, typer.Option(help=RULE)] = None,
+    slack: Slack = 0,
+    method: Annotated[Rule | None, typer.Option(help=f"{RULE} By default as the ensemble was saved.")] = None,
     pool: Annotated[bool, typer.Option("--pool", hidden=True, help="Now --method pool.")] = False,
     device: Device = "auto",
     precision: Annotated[str | None, typer.Option(help="'float32' or 'bfloat16'; by default bfloat16 on CUDA.")] = None,
@@ -70,6 +67,7 @@ def predict(
     ]
     pooled = pools or (method is None and len(loaded) == 1 and loaded[0].pooled)
     together = Ensemble([defender for each in loaded for defender in each.defenders], pooled=pooled)
+    promised(promise, slack, 1 if pooled else len(together.defenders))  # what cannot be is told before photos are read
     asked = distinct(patch or (["5"] if max(together.image_size) <= 32 else ["2%"]), together.image_size)
     resizing, files, found = resizing_of(together.defenders), photo_files(image), list[dict[str, Any]]()
     reading: dict[str, Any] = {"skip_bad": skip_bad, "told": remark}
@@ -85,7 +83,7 @@ def predict(
                 else:
                     evidence = together.evidence(pixels)
                 tell_of = masked_apart if method == Rule.MASKED_POOL else predictions
-                found += tell_of(evidence, sizes, asked, resizing, together.class_names, promise)
+                found += tell_of(evidence, sizes, asked, resizing, together.class_names, promise, slack)
                 shown.show(len(found), len(files), f"{len(found):,} of {len(files):,} photos")
     if not ensemble:
         remark("by the ensemble for the ten classes of CIFAR-10 that comes along; --ensemble takes another")
@@ -95,5 +93,5 @@ def predict(
         say_json(found)
         return
     say_table(*as_table(found, asked, together.image_size, promise))
-    for told in closing(found, together.image_size, promise):
+    for told in closing(found, together.image_size, promise, slack):
         remark(told)

@@ -151,6 +151,14 @@ def checked_slack(slack: Any, n_defenders: int) -> int:
     return slack
 
 
+def check_alerting(alerts: bool, slack: int) -> None:
+    """Refuse a slack where there are no alerts."""
+    if slack and not alerts:
+        raise EvidenceError(
+            f"slack is of alerts, and recovery has none, got {slack}; promise detection, or use slack=0"
+        )
+
+
 def checked_labels(labels: Array, n_classes: int, none: int, called: str = ",") -> Ints:
     """The labels in the smallest type, once each is known to be one of the classes, or `none`."""
     least, most = (int(labels.min()), int(labels.max())) if labels.size else (0, 0)

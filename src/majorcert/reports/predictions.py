@@ -7,8 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from majorcert.core.detection import detect
-from majorcert.core.majority import clean_label, majorcert
+from majorcert.core.majority import clean_label
 from majorcert.core.reach import Evidence, offered
 from majorcert.core.threat import Bools, ImageSize, Patch, as_patch
 from majorcert.defences.largest import largest_patch
@@ -17,6 +16,7 @@ from majorcert.defences.pool import Pool
 from majorcert.files.photo import Photos, Resizing, containing, is_of_photo, read_patches
 from majorcert.reports.abstention import sentence as abstention
 from majorcert.reports.contents import defender_names
+from majorcert.reports.promises import Promise, promised
 from majorcert.reports.rooms import room_of
 
 
@@ -27,6 +27,7 @@ def predictions(
     resizing: Resizing,
     class_names: Sequence[str],
     promise: str = "recovery",
+    slack: int = 0,
 ) -> list[dict[str, Any]]:
     """A row for each photo, as plain JSON.
 
@@ -34,11 +35,12 @@ def predictions(
         photos: the file of each, and the (height, width) of the upright photo.
         asked: patches, as `read_patches` reads them.
         promise: under "detection" a row says for each patch whether there is an alert, and knows no largest one.
+        slack: of detection, as `detect` takes it.
     """
     image_size = evidence[0].image_size
     each = [Photos(frozenset({size}), resizing) for _, size in photos]
     patches = [read_patches(asked, image_size, photo) for photo in each]
-    proved = [_judged(evidence, [row[k] for row in patches], promise) for k in range(len(asked))]
+    proved = [_judged(evidence, [row[k] for row in patches], promised(promise, slack)) for k in range(len(asked))]
     predicted, names = clean_label(evidence), defender_names(evidence)
     silent = [offered(one, "abstained")() for one in evidence]
     bounds = [room.bound(one) if (room := room_of(one)).presumes else None for one in evidence]
@@ -54,6 +56,7 @@ def predictions(
                 "image": str(path),
                 "label": class_names[predicted[k]],
                 "promise": promise,
+                **({"slack": slack} if slack else {}),
                 "certified": {name: bool(found[k]) for name, (found, _) in zip(meant, proved, strict=True)},
                 **({"alert": alerts} if largest is None else {"largest": int(largest[k])}),
                 "photo_size": list(size),
@@ -61,7 +64,7 @@ def predictions(
                 "network_pixels": {name: str(patch) for name, patch in meant.items()},
                 "without_a_vote": [name for name, none in zip(names, silent, strict=True) if none[k]],
                 "presumed": {name: str(bound) for name, bound in zip(names, bounds, strict=True) if bound},
-                "about": about(image_size, promise),
+                "about": about(image_size, promise, slack),
                 "defenders": {
                     f"{at}:{name}": class_names[one.label[k]]
                     for at, (name, one) in enumerate(zip(names, evidence, strict=True), start=1)
@@ -78,6 +81,7 @@ def masked_apart(
     resizing: Resizing,
     class_names: Sequence[str],
     promise: str = "recovery",
+    slack: int = 0,
 ) -> list[dict[str, Any]]:
     """The same by one pool, masked for each photo against the smallest patch that contains all it is asked about."""
     pool, rows = cast(Pool, pooled[0]), dict[int, dict[str, Any]]()
@@ -86,15 +90,19 @@ def masked_apart(
     for bound in set(bounds):
         alike = [k for k, other in enumerate(bounds) if other == bound]
         masked, some = MaskedPool(pool[np.array(alike)], bound), [photos[k] for k in alike]
-        rows |= zip(alike, predictions([masked], some, asked, resizing, class_names, promise), strict=True)
+        rows |= zip(alike, predictions([masked], some, asked, resizing, class_names, promise, slack), strict=True)
     return [rows[k] for k in range(len(photos))]
 
 
-def about(image_size: ImageSize, promise: str = "recovery") -> str:
+def about(image_size: ImageSize, promise: str = "recovery", slack: int = 0) -> str:
     """What a certificate is about, in a sentence; under detection also what an alert is."""
+    even, proved = (
+        (f", even if it were given {slack} votes or points more", " and the label is certified") if slack else ("", "")
+    )
     watched = (
-        "an alert says that the label would be another one without what some patch of this size could touch; where "
-        "there is none, no patch up to this size, which must be known beforehand, changes the label without one; "
+        f"an alert says that the label would be another one without what some patch of this size could touch{even}; "
+        f"where there is none{proved}, no patch up to this size, which must be known beforehand, changes the label "
+        "without one; "
     )
     return (watched if promise == "detection" else "") + (
         f"patches are on the decoded photo after it was resized to {image_size[0]}x{image_size[1]}, or on the decoded "
@@ -134,9 +142,11 @@ def as_table(
     return ["image", "label", *columns], [_cells(row) for row in rows]
 
 
-def closing(rows: Sequence[dict[str, Any]], image_size: ImageSize, promise: str = "recovery") -> list[str]:
+def closing(
+    rows: Sequence[dict[str, Any]], image_size: ImageSize, promise: str = "recovery", slack: int = 0
+) -> list[str]:
     """What is said below the table: what it is about and, of one photo, what is proved of it."""
-    return [about(image_size, promise), *([_sentence(rows[0])] if len(rows) == 1 else [])]
+    return [about(image_size, promise, slack), *([_sentence(rows[0])] if len(rows) == 1 else [])]
 
 
 def read_sizes(asked: Sequence[str], image_size: ImageSize) -> list[Patch]:
@@ -160,7 +170,12 @@ def known_bound(asked: Sequence[str]) -> Patch | None:
 def _cells(row: dict[str, Any]) -> list[str]:
     """A line of the table: sizes on the resized image, and beside them on the photo."""
     if "alert" in row:
-        return [row["image"], row["label"], *("alert" if alert else "none" for alert in row["alert"].values())]
+        proved = {name: "none" if holds else "none, not certified" for name, holds in row["certified"].items()}
+        return [
+            row["image"],
+            row["label"],
+            *("alert" if alert else proved[name] for name, alert in row["alert"].items()),
+        ]
     covers, side = row["photo_pixels"], f"{row['largest']}x{row['largest']}"
     shown = []
     for name, holds in row["certified"].items():
@@ -173,7 +188,7 @@ def _cells(row: dict[str, Any]) -> list[str]:
 def _sentence(row: dict[str, Any]) -> str:
     """What is proved of one photo, in its own pixels."""
     if "alert" in row:
-        return "; ".join(_watched(name, alert, row["label"]) for name, alert in row["alert"].items())
+        return "; ".join(_watched(name, alert, row) for name, alert in row["alert"].items())
     height, width = row["photo_size"]
     covered = row["photo_pixels"].get(f"{row['largest']}x{row['largest']}", "none")
     if covered == "none":
@@ -181,19 +196,23 @@ def _sentence(row: dict[str, Any]) -> str:
     return f"no sticker up to {covered} pixels of this photo of {height}x{width}, wherever it is, changes the label"
 
 
-def _watched(size: str, alert: bool, label: str) -> str:
+def _watched(size: str, alert: bool, row: dict[str, Any]) -> str:
     """What an alert, or that there is none, says of one photo."""
+    label = row["label"]
+    if not alert and not row["certified"][size]:
+        part = f"without some part of the photo, of the size {size}"
+        return f"no alert, and nothing is proved: {part}, {label} has no lead beyond the slack of {row['slack']}"
     if alert:
         return f"alert: without some part of the photo, of the size {size}, the label would not be {label}; look at it"
     return f"no alert: the label is {label} without any part of the size {size}; no such patch changes it silently"
 
 
-def _judged(evidence: Sequence[Evidence], patches: Sequence[Patch], promise: str) -> tuple[Bools, Bools]:
+def _judged(evidence: Sequence[Evidence], patches: Sequence[Patch], promise: Promise) -> tuple[Bools, Bools]:
     """(images,) is each image certified against the patch of its own, and (images,) is there an alert?"""
     certified, alert = np.zeros((2, len(patches)), dtype=bool)
     for patch in set(patches):
         images = np.flatnonzero([each == patch for each in patches])
-        verdict = (detect if promise == "detection" else majorcert)([each[images] for each in evidence], patch)
+        verdict = promise.judge([each[images] for each in evidence], patch)
         certified[images], alert[images] = verdict.certified, verdict.alert is not None and verdict.alert
     return certified, alert
 

@@ -9,7 +9,7 @@ from majorcert.core.reach import Evidence, Reach
 from majorcert.core.threat import Patch
 from majorcert.core.verdict import Verdict
 from majorcert.errors import EvidenceError
-from majorcert.errors.checks import checked_slack
+from majorcert.errors.checks import check_alerting, checked_slack
 
 
 @dataclass(frozen=True)
@@ -24,14 +24,6 @@ class Promise:
     @property
     def alerts(self) -> bool:
         return self.name == "detection"
-
-
-def check_alerting(alerts: bool, slack: int) -> None:
-    """Refuse a slack where there are no alerts."""
-    if slack and not alerts:
-        raise EvidenceError(
-            "slack is of alerts, and the promise of recovery has none; use --promise detection, or slack=0"
-        )
 
 
 def promised(name: str, slack: int = 0, n_defenders: int = 1) -> Promise:
