@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from torch import Tensor
 
 import majorcert as mc
@@ -35,7 +36,7 @@ def ensemble(kind: str) -> mc.Ensemble:
     about: dict[str, Any] = {"image_size": SIZE, "class_names": NAMES}
     voting = [mc.Defender(brightness, spec, "crop", 0.38, **about) for spec in ("rows:2", "columns:3", "columns:2/2")]
     masking = mc.MaskingDefender(lambda views: views[:, :3].mean(dim=(2, 3)), "masks:2/2", **about)
-    members: dict[str, list[Any]] = {"masking": [masking], "mixed": [voting[0], masking, voting[1]]}
+    members: dict[str, list[Any]] = {"one": voting[1:2], "masking": [masking], "mixed": [voting[0], masking, voting[1]]}
     return mc.Ensemble(members.get(kind, voting), pooled=kind == "pool")
 
 
@@ -80,25 +81,25 @@ def every_site(n_images: int) -> Sites:
     return sites_of(np.arange(n_images).repeat(len(cells)), np.tile(cells, (n_images, 1)), torch.device("cpu"))
 
 
-def a_run(kind: str, folder: Path) -> run.AttackRun:
+def a_run(kind: str, folder: Path, slack: int = 0) -> run.AttackRun:
     images = pictures()
     pool = Pool(images.images, images.labels)
     return run.AttackRun(
-        ensemble(kind), images, np.arange(len(images)), pool, PATCH, EFFORT, None, None, folder, "detection"
+        ensemble(kind), images, np.arange(len(images)), pool, PATCH, EFFORT, None, None, folder, "detection", slack
     )
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_what_the_search_takes_for_silent_is_silent(kind: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("kind", "slack"), [*((kind, 0) for kind in KINDS), ("pool", 4), ("one", 1)])
+def test_what_the_search_takes_for_silent_is_silent(kind: str, slack: int, tmp_path: Path) -> None:
     """At every placement, random patches: label and alert as the plain path says, but for rows of second masks."""
-    under, images = a_run(kind, tmp_path), pictures().images
+    under, images = a_run(kind, tmp_path, slack), pictures().images
     every, sites = np.arange(len(images)), every_site(len(images))
     victim = under._victim(images, under.ensemble.evidence(images), every)
     lot = torch.Generator().manual_seed(4)
     patches = torch.randint(0, 256, (len(sites), 3, 2, 2), dtype=torch.uint8, generator=lot)
     look = victim.look(sites, patches.float() / 255, victim.kept(sites))
     evidence = under.ensemble.evidence(paste(images[sites.image], patches, sites.top, sites.left))
-    verdict, clean = mc.detect(evidence, PATCH), victim.clean[sites.image]
+    verdict, clean = mc.detect(evidence, PATCH, slack=slack), victim.clean[sites.image]
     fooled = (verdict.predicted != clean.numpy()) & ~verdict.alert
     assert 0 < fooled.sum() < (verdict.predicted != clean.numpy()).sum()
     usual = np.ones(len(sites), dtype=bool)
@@ -108,6 +109,34 @@ def test_what_the_search_takes_for_silent_is_silent(kind: str, tmp_path: Path) -
     assert usual.mean() > 0.9
     np.testing.assert_array_equal(look.fooled(clean).numpy()[usual], fooled[usual])
     np.testing.assert_array_equal(look.label.numpy()[usual], verdict.predicted[usual])
+
+
+def test_with_a_slack_more_is_silent_and_nothing_that_is_certified_changes_so(tmp_path: Path) -> None:
+    strict, eased = (attacked("pool", tmp_path / f"{slack}", slack=slack) for slack in (0, 8))
+    plain, row = strict.summary["defended"], eased.summary["defended"]
+    assert eased.complaints == ()
+    assert (eased.summary["slack"], row["about"]["slack"], "slack" in strict.summary) == (8, 8, False)
+    assert row["n_certified_flipped"] == 0 < row["n_certified_attacked"] < plain["n_certified_attacked"]
+    assert row["n_alerts_clean"] < plain["n_alerts_clean"]
+    for each in Logbook(tmp_path / "8" / "attack.jsonl", row["about"]).rows:
+        verdict = ensemble("pool").detect(pictures().images[each["image"]][None], PATCH, slack=8)
+        assert (each["certified"], each["alert"]) == (verdict.certified[0], verdict.alert[0])
+    painted = sorted((tmp_path / "8" / "painted").glob("*.png"))
+    images = np.stack([np.asarray(Image.open(path)) for path in painted])
+    assert len(painted) == row["n_flipped"] > plain["n_flipped"]
+    assert not ensemble("pool").detect(images, PATCH, slack=8).alert.any()
+    assert ensemble("pool").detect(images, PATCH).alert.any(), "by the rule without a slack some would be told"
+    with pytest.raises(mc.StoreError, match="slack was 8"):
+        attacked("pool", tmp_path / "8", slack=9)
+
+
+def test_a_slack_that_cannot_be_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(mc.EvidenceError, match="slack is for one voting defender or pool, got 3 defenders"):
+        attacked("voting", tmp_path, slack=1)
+    with pytest.raises(mc.EvidenceError, match="slack is of alerts, and recovery has none"):
+        mc.attack(ensemble("pool"), pictures(), PATCH, tmp_path, slack=1)
+    with pytest.raises(mc.EvidenceError, match="a masking defender has none"):
+        attacked("masking", tmp_path, slack=1)
 
 
 def test_where_the_label_has_changed_the_loss_still_asks_for_silence(

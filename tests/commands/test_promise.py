@@ -198,3 +198,7 @@ def test_attack_counts_changes_alerts_and_what_is_silent(folder: Path, tmp_path:
     facts = json.loads(asked("info", tmp_path / "out", "--json").stdout)
     assert facts["promise"] == "detection"
     assert facts["defended"]["n_alerts"] == found["n_alerts"]
+    how = ("attack", folder / "majority", data, "--pool", *PATCH, *least, "--slack", 1, "-o", tmp_path / "eased")
+    eased = json.loads(asked(*how, "--json").stdout)
+    assert eased["defended"]["n_alerts_clean"] == ensemble.detect(pictures(), 2, slack=1).alert.sum()
+    assert eased["slack"] == json.loads(asked("info", tmp_path / "eased", "--json").stdout)["slack"] == 1

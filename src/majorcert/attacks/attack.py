@@ -15,7 +15,7 @@ from majorcert.attacks.run import AttackRun, Promise
 from majorcert.attacks.summary import summarised
 from majorcert.core.threat import Patch, as_patch
 from majorcert.errors import DataError, ModelError, StoreError
-from majorcert.errors.checks import check_read
+from majorcert.errors.checks import check_alerting, check_read, checked_slack
 from majorcert.nets.checkpoint import write_json
 from majorcert.nets.data import Dataset
 from majorcert.nets.defender import Defender
@@ -58,6 +58,7 @@ def attack(
     undefended: Defender | None = None,
     n_images: int | None = None,
     promise: Promise = "recovery",
+    slack: int = 0,
     effort: Effort | None = None,
     precision: Precision | None = None,
     batch_size: int | None = None,
@@ -74,6 +75,7 @@ def attack(
     Args:
         undefended: a classifier that is attacked in the same way, to compare.
         promise: "recovery" or "detection"; the undefended classifier has no alert, its label need only change.
+        slack: of detection by one voting defender or pool: an alert is raised by the rule with this slack.
         n_images: so many, by lot from the seed of the effort; by default all.
         precision: of the search; labels are judged in the precision of the ensemble.
         batch_size: candidate patches at once; by default as many as suit.
@@ -85,6 +87,8 @@ def attack(
         raise ModelError(f"the precision is {' or '.join(map(repr, PRECISIONS))}, got {precision!r}")
     if promise not in get_args(Promise):
         raise ModelError(f"the promise is {' or '.join(map(repr, get_args(Promise)))}, got {promise!r}")
+    check_alerting(promise == "detection", slack)
+    checked_slack(slack, 1 if ensemble.pooled else len(ensemble.defenders))
     if undefended is None and (out / "undefended" / ROWS).exists():
         raise StoreError(
             f"{out}: the record of an attack on an undefended classifier as well; give that again, or another folder"
@@ -101,8 +105,8 @@ def attack(
     runs: dict[str, AttackRun] = {}
     for name, (each, folder) in classifiers.items():
         each.defenders[0].check_fit(images)
-        kept: Promise = promise if name == "defended" else "recovery"
-        runs[name] = AttackRun(each, sample, numbers, pool, size, how, precision, batch_size, folder, kept)
+        kept: tuple[Promise, int] = (promise, slack) if name == "defended" else ("recovery", 0)
+        runs[name] = AttackRun(each, sample, numbers, pool, size, how, precision, batch_size, folder, *kept)
     # All are opened before any work is done, so that settings which do not fit are refused at once.
     logs = {name: Logbook(run.folder / ROWS, run.about()) for name, run in runs.items()}
     for name, run in runs.items():

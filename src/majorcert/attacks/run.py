@@ -54,6 +54,7 @@ class AttackRun:
     at_once: int | None  # candidates in one batch, the same
     folder: Path  # where painted images go, and in `broken` what shows a broken promise
     promise: Promise = "recovery"
+    slack: int = 0  # of detection, as `detect` takes it
 
     @cached_property
     def surrogates(self) -> tuple[Surrogate, ...]:
@@ -99,6 +100,7 @@ class AttackRun:
             "batch_size": self.batch_size,
             "group": self.group,
             **({"promise": self.promise} if self.promise != "recovery" else {}),
+            **({"slack": self.slack} if self.slack else {}),
             **({"pooled": True} if self.ensemble.pooled else {}),
         }
 
@@ -128,7 +130,8 @@ class AttackRun:
         """Certify a group of images, attack those that are classified correctly, and say what became of each."""
         images, numbers = self.images.images[some], self.numbers[some]
         before: list[Any] = self.ensemble.evidence(images)
-        verdict = (detect if self.promise == "detection" else majorcert)(before, self.patch)
+        detecting = self.promise == "detection"
+        verdict = detect(before, self.patch, slack=self.slack) if detecting else majorcert(before, self.patch)
         watchdog = Watchdog(self.ensemble, images, numbers, before, verdict, self.folder / "broken")
         correct = np.flatnonzero(verdict.predicted == self.truth[some])
         progress(self.effort.candidate_steps(len(images) - len(correct)))
@@ -159,6 +162,7 @@ class AttackRun:
             torch.from_numpy(np.stack([each.label[some] for each in before], axis=1)),
             len(self.ensemble.class_names),
             watching=self.promise == "detection",
+            slack=self.slack,
         )
 
     def _row(self, place: int, k: int, verdict: Verdict, outcome: Outcome | None, watchdog: Watchdog) -> Row:
@@ -196,7 +200,7 @@ class AttackRun:
             return [row["image"] for row in rows]
         images = torch.from_numpy(np.stack(list(painted.values())))
         if self.promise == "detection":
-            verdict = self.ensemble.detect(images, self.patch)
+            verdict = self.ensemble.detect(images, self.patch, slack=self.slack)
             labels = np.where(np.asarray(verdict.alert), ALERT, verdict.predicted)
         else:
             labels = self.ensemble.predict(images)

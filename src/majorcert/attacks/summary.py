@@ -15,6 +15,7 @@ def summarised(runs: Mapping[str, AttackRun], logs: Mapping[str, Logbook]) -> di
         "n": len(common.images),
         "patch": str(common.patch),
         "promise": runs["defended"].promise,
+        **({"slack": slack} if (slack := runs["defended"].slack) else {}),
         **{name: _classifier(logs[name], run.kept_as_broken()) for name, run in runs.items()},
     }
 

@@ -46,6 +46,8 @@ class Look:
     """(N, defenders, 1 + watched, labels) the true votes: all of them, and those without each watched placement"""
     support: Tensor
     """(N, defenders, labels) the mean score of each label in the touched views, from 0 to 1"""
+    slack: int = 0
+    """votes or points by which the label may be behind without a watched placement; of one defender"""
 
     @property
     def label(self) -> Tensor:
@@ -55,14 +57,26 @@ class Look:
     def fooled(self, clean: Tensor) -> Tensor:
         """(N,) is the label another one than the clean one, and said without each watched placement as well?"""
         said = self._said()
-        return (said[:, 0] != clean) & (said == said[:, :1]).all(dim=1)
+        silent = said == said[:, :1]
+        if self.slack:
+            lacks = self._lacks()[:, 0]
+            silent = lacks.gather(2, said[:, :1, None].expand(*lacks.shape[:2], 1))[:, :, 0] == 0
+        return (said[:, 0] != clean) & silent.all(dim=1)
 
     def lacking(self) -> Tensor:
         """(N, defenders, labels) the votes that each label lacks in each defender."""
-        return _summed(lacking(self.counts).float())
+        return _summed(self._lacks().float())
+
+    def _lacks(self) -> Tensor:
+        return _eased(lacking(self.counts), self.slack)
 
     def _said(self) -> Tensor:
         return elected(winner(self.counts), self.counts.shape[-1])
+
+
+def _eased(missing: Tensor, slack: int) -> Tensor:
+    """(N, defenders, 1 + watched, ...) what is missing; without a watched placement only what exceeds the slack."""
+    return torch.cat([missing[:, :, :1], (missing[:, :, 1:] - slack).clamp(min=0)], dim=2) if slack else missing
 
 
 def _summed(missing: Tensor) -> Tensor:
@@ -89,6 +103,7 @@ class Victim:
     """(images, defenders)"""
     clean: Tensor
     """(images,)"""
+    slack: int = 0
 
     @classmethod
     def of(
@@ -101,6 +116,7 @@ class Victim:
         n_labels: int,
         *,
         watching: bool = False,
+        slack: int = 0,
     ) -> "Victim":
         """Put all on the device.
 
@@ -109,13 +125,14 @@ class Victim:
             ballots: of each network (N, views, votes).
             labels: (N, defenders) what each defender says of the clean image.
             watching: the ensemble raises an alert where it would say another label without a placement.
+            slack: and that leads by more than so many votes or points.
         """
         device = surrogates[0].rows.device
         placed, worth = tuple(each.to(device).long() for each in ballots), points.to(device).float()
         counts = torch.einsum("ps,nsl->npl", worth, torch.stack([_count(each, n_labels) for each in placed], 1).float())
         watched, said = _watched(surrogates, watching), labels.to(device).long()
         unit, clean = to_unit(images.to(device)), elected(said, n_labels)
-        return cls(tuple(surrogates), unit, placed, worth, watched, n_labels, counts, said, clean)
+        return cls(tuple(surrogates), unit, placed, worth, watched, n_labels, counts, said, clean, slack)
 
     @property
     def watching(self) -> bool:
@@ -155,7 +172,7 @@ class Victim:
             log_scores.append(logs)
             votes.append(surrogate.votes(logs.detach()).float())
             support.append(_mean(logs.detach().exp(), real))
-        return Look(sites, log_scores, kept, self.tallies(sites, votes, kept), self.by_defender(support))
+        return Look(sites, log_scores, kept, self.tallies(sites, votes, kept), self.by_defender(support), self.slack)
 
     def tallies(self, sites: Sites, votes: list[Tensor], kept: list[Tensor]) -> Tensor:
         """(N, defenders, 1 + watched, labels) the votes of each label, in all and without each watched placement.
@@ -187,7 +204,7 @@ class Victim:
         tallies = self.tallies(look.sites, votes, look.kept)
         said = aim.said[:, :, None, None].expand(*tallies.shape[:3], 1)
         own, other = tallies.gather(3, said)[..., 0], tallies.scatter(3, said, float("-inf")).amax(dim=3)
-        return _summed((other - own + 1).relu()) / self.n_touched(look.sites).clamp(min=1)
+        return _summed(_eased((other - own + 1).relu(), self.slack)) / self.n_touched(look.sites).clamp(min=1)
 
     def rank(self, look: Look, aim: Aim) -> Tensor:
         """(N,) the smaller the better: under 0 if the ensemble is fooled, else the votes that the aim lacks.

@@ -73,7 +73,7 @@ class Watchdog:
         after, detecting = self.ensemble.evidence(painted), self.verdict.promise == "detection"
         labels, alerts = clean_label(after), np.zeros(len(which), dtype=bool)
         if detecting:
-            alerts = np.asarray(detect(after, self.verdict.patch).alert)
+            alerts = np.asarray(detect(after, self.verdict.patch, slack=self.verdict.slack).alert)
         flipped = self.verdict.certified[which] & (labels != self.verdict.predicted[which]) & ~alerts
         moved = np.zeros(len(which), dtype=bool)
         for clean, now in zip(self.before, after, strict=True):

@@ -16,6 +16,7 @@ from majorcert.commands.options import (
     Promise,
     Promised,
     SkipBad,
+    Slack,
     SplitSeed,
 )
 from majorcert.files.photo import blamed, is_of_photo, read_patches
@@ -32,6 +33,7 @@ def attack(
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the rows, the summary and the painted images.")],
     patch: Annotated[str, typer.Option(help=PATCH)] = "5",
     promise: Promised = Promise.RECOVERY,
+    slack: Slack = 0,
     pool: Pooled = False,
     undefended: Annotated[
         str | None, typer.Option(help="Attack this run too: a network trained with one view of everything.")
@@ -81,6 +83,7 @@ def attack(
     how: dict[str, Any] = {
         "undefended": None if undefended is None else load_undefended(undefended, **where),
         "promise": promise.value,
+        "slack": slack,
         "effort": Effort(restarts, steps, placements, probed, cheap, seed),
         "precision": precision,
         "batch_size": batch_size,

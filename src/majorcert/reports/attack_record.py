@@ -25,6 +25,7 @@ def attack_summary(raw: dict[str, Any], path: Path) -> dict[str, Any]:
         n, about = _count(raw["n"]), raw["defended"]["about"]
         facts: dict[str, Any] = {"is": "the summary of an attack", "images": n, "patch": str(raw["patch"])}
         facts["promise"] = str(raw.get("promise", "recovery"))
+        facts |= {key: _count(raw[key]) for key in ("slack",) if key in raw}
         facts |= {key: about.get(key) for key in ("dataset", "split", "images_sha256")}
         for name in CLASSIFIERS:
             if name in raw or name == "defended":
