@@ -125,10 +125,13 @@ def opinion_of(method: str, told: Sequence[Testimony], slack: int = 0) -> Opinio
     return Opinion(predicted, certified, argument if certified else "", safe, sets)
 
 
-def strongest(told: Sequence[Testimony], slack: int = 0) -> str:
-    """The strongest promise that holds for one image."""
-    methods = {"unwavering": "unwavering", "recovery": "majorcert-exact", "detection": "detection"}
-    return next((name for name, method in methods.items() if opinion_of(method, told, slack).certified), "none")
+def strongest(told: Sequence[Testimony], unwavering: bool, slack: int = 0) -> str:
+    """The strongest promise that holds for one image, of which it is known whether it is unwavering."""
+    if unwavering:
+        return "unwavering"
+    if opinion_of("majorcert-exact", told).certified:
+        return "recovery"
+    return "detection" if opinion_of("detection", told, slack).certified else "none"
 
 
 def _silent(told: Sequence[Testimony], label: int, slack: int) -> bool:

@@ -61,12 +61,13 @@ def judged_anew(
     patch, n_rows = (verdict.patch.height, verdict.patch.width), 0
     for row in rows:
         told = [testimony(each, origin, row, patch) for each, origin in zip(evidence, verdict.defenders, strict=True)]
-        for name, differences in _compared(verdict, row, _opinion(verdict, told, evidence, row)).items():
+        opinion = _opinion(verdict, told, evidence, row)
+        for name, differences in _compared(verdict, row, opinion).items():
             found[name] += differences
         if "alert" in found:
             found["alert"] += _alert_faults(verdict, row, evidence, patch)
         if "holds" in found:
-            found["holds"] += _holds_faults(verdict, row, told)
+            found["holds"] += _holds_faults(verdict, row, strongest(told, opinion.certified, verdict.slack))
         n_rows += 1
         if progress is not None:
             progress(n_rows)
@@ -243,9 +244,9 @@ def _alert_faults(verdict: Verdict, row: int, evidence: Sequence[Evidence], patc
     return [] if expected == found else [Difference("alert", expected, found, int(verdict.images[row]))]
 
 
-def _holds_faults(verdict: Verdict, row: int, told: Sequence[Testimony]) -> list[Difference]:
+def _holds_faults(verdict: Verdict, row: int, expected: str) -> list[Difference]:
     """Is what is said to hold the strongest promise that does?"""
-    expected, found = strongest(told, verdict.slack), None if verdict.holds is None else str(verdict.holds[row])
+    found = None if verdict.holds is None else str(verdict.holds[row])
     return [] if expected == found else [Difference("holds", expected, found, int(verdict.images[row]))]
 
 
