@@ -362,6 +362,32 @@ def test_an_unfinished_table_is_worth_what_every_way_to_finish_it_is() -> None:
     assert min(n_refused, n_taken) >= 50
 
 
+def test_a_table_for_detection_is_worth_what_every_way_to_finish_it_is() -> None:
+    """Beside rows that are mixed, those that do not dissent may have gaps: for labels and alerts, not for recovery."""
+    tables, seen = all_tables(4, 2), Counter[str]()
+    about: dict[str, Any] = {"masks": mc.Masks(1, 3), "image_size": (1, 6), "n_classes": 2}
+    for gaps in [[(0, 1)], [(1, 2), (1, 3)], [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)]]:
+        partial = tables.copy()
+        for i, j in gaps:
+            partial[:, i, j] = partial[:, j, i] = -1
+        unfinished, finished_of = np.unique(partial, axis=0, return_inverse=True)
+        for k, table in enumerate(unfinished):
+            theirs = mc.MaskPairs(tables[finished_of.ravel() == k], **about)
+            try:
+                ours = mc.MaskPairs(table[None], provenance={"detect_only": True}, **about)
+            except mc.BallotsError:
+                seen["refused"] += 1
+                seen["refused, and rightly so"] += len(set(theirs.label.tolist())) > 1
+                continue
+            seen["taken"] += 1
+            assert (theirs.label == ours.label).all()
+            assert (mc.detect([theirs], (1, 2)).safe == mc.detect([ours], (1, 2)).safe).all()
+            assert (mc.majorcert([theirs], (1, 2)).safe >= mc.majorcert([ours], (1, 2)).safe).all()
+    assert min(seen["taken"], seen["refused"], seen["refused, and rightly so"]) >= 10, seen
+    with pytest.raises(mc.BallotsError, match="rows that do not dissent"):
+        mc.MaskPairs(np.full((1, 4, 4), -1), provenance={"detect_only": True}, **about)
+
+
 def test_tables_are_given_whole_or_as_triangles() -> None:
     pairs = noisy()
     whole = squared(pairs.labels.astype(np.int64), pairs.masks.n_masks((6, 7)))

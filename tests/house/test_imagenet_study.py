@@ -64,7 +64,7 @@ def test_from_a_folder_to_the_table_and_on_where_it_stopped(
     here = study()
     images = here.read(here.drawn(tmp_path / "val", 5), 24)
     assert images.labels.tolist() == truth
-    whole = mc.protect("imagenet", "3%", masks=3).pairs(images.images, certify_only=True)
+    whole = mc.protect("imagenet", "3%", masks=3).pairs(images.images, promise="recovery")
     assert np.array_equal(evidence[1].labels, whole.labels)
     assert evidence[1].provenance["images_sha256"] == whole.provenance["images_sha256"]
 

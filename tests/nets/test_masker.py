@@ -209,13 +209,16 @@ def test_the_distance_of_a_cascade_is_never_more_than_the_truth() -> None:
 
 @pytest.mark.parametrize("spec", SPECS)
 @pytest.mark.parametrize("seed", range(2))
-def test_what_is_left_out_changes_no_certificate(spec: str, seed: int) -> None:
+@pytest.mark.parametrize("first", [False, True], ids=["at once", "labels first"])
+def test_what_is_left_out_changes_no_certificate(spec: str, seed: int, first: bool) -> None:
     of, some = masker(spec, seed), images(30, seed=seed)
-    whole, part = whole_table(of, some), of.table_to_certify(some)
+    told: list[int] = []
+    whole, part = whole_table(of, some), of.table_to_certify(some, None, told.extend if first else None)
     facts: dict[str, Any] = {"masks": spec, "image_size": SIZE, "n_classes": N_CLASSES}
     partial = mc.MaskPairs(
         part.labels.numpy(), distance=part.distance.numpy(), provenance={"certify_only": True}, **facts
     )
+    assert told == (whole.label.tolist() if first else [])
     known = partial.labels != NO_LABEL
     assert np.array_equal(partial.labels[known], whole.labels[known])
     assert np.array_equal(partial.label, whole.label)
@@ -230,6 +233,23 @@ def test_what_is_left_out_changes_no_certificate(spec: str, seed: int) -> None:
         ours, theirs = (mc.detect([each], patch) for each in (partial, whole))
         assert np.array_equal(ours.certified, theirs.certified)
         assert np.array_equal(ours.alert, theirs.alert)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_what_detection_leaves_out_changes_no_label_and_no_alert(spec: str) -> None:
+    """And what is left proves no more of recovery than the whole table does."""
+    of, some, told = masker(spec, 1), images(30, seed=1), list[int]()
+    whole, part = whole_table(of, some), of.table_to_detect(some, None, told.extend)
+    facts: dict[str, Any] = {"masks": spec, "image_size": SIZE, "n_classes": N_CLASSES}
+    partial = mc.MaskPairs(part.labels.numpy(), provenance={"detect_only": True}, **facts)
+    assert told == partial.label.tolist() == whole.label.tolist()
+    assert (partial.labels == NO_LABEL).mean() > 0.3
+    for side in (1, 2):
+        ours, theirs = (mc.detect([each], side) for each in (partial, whole))
+        assert np.array_equal(ours.safe, theirs.safe)  # type: ignore[arg-type]
+        assert np.array_equal(ours.alert, theirs.alert)  # type: ignore[arg-type]
+        proved, provable = (np.asarray(mc.certify([each], side).safe) for each in (partial, whole))
+        assert not (proved & ~provable).any()
 
 
 def test_some_images_are_left_unfinished_and_some_are_not() -> None:

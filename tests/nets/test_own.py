@@ -3,6 +3,7 @@
 import hashlib
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,8 +20,9 @@ from majorcert.nets.averaging import averaged
 from majorcert.nets.efficientnet import SIDES, Same, efficientnet
 from majorcert.nets.folded import folded
 from majorcert.nets.masked import COLOURS
+from majorcert.nets.masker import _Look
 from majorcert.nets.models import ModelConfig, build, n_weights
-from majorcert.nets.protect import masks_for
+from majorcert.nets.protect import guarded, masks_for
 
 torch.set_num_threads(1)
 SIZE, MEAN, STD = (12, 10), (0.3, 0.5, 0.7), (0.2, 0.25, 0.5)
@@ -277,12 +279,44 @@ def test_any_photo_is_predicted_with_its_certificate(stand_in: None, tmp_path: P
     assert rows[1]["certified"]["2%"]
 
 
+@pytest.mark.parametrize("promise", ["recovery", "detection"])
+def test_no_view_of_a_photo_is_looked_at_twice(promise: Any, stand_in: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The label is told on the way: the views that it takes are the first of those for the certificate."""
+    seen: list[tuple[int, ...]] = []
+    at: dict[str, int] = {}
+    views: Callable[..., Any] = _Look.views
+
+    def spied(self: _Look, *place: torch.Tensor) -> Any:
+        seen.extend(zip(*(each.tolist() for each in place), strict=True))
+        return views(self, *place)
+
+    photo = torch.randint(0, 256, (1, 3, 24, 24), generator=torch.Generator().manual_seed(7)).to(torch.uint8)
+    guard = mc.protect("imagenet", 2)
+    whole = guard.pairs(photo)
+    monkeypatch.setattr(_Look, "views", spied)
+    said = guard.class_names[guard.predict(photo)[0]]
+    n_label, seen[:] = len(seen), []
+
+    def told(label: str) -> None:
+        at[label] = len(seen)
+
+    ensemble = mc.Ensemble([mc.protect("imagenet", 1)])
+    (found,) = guarded(ensemble, photo, [mc.Patch(2)], promise=promise, told=told, progress=lambda *_: None)
+    assert len(seen) == len(set(seen))
+    assert at == {said: n_label}
+    assert 36 < n_label < 666
+    assert (n_label == len(seen)) == (promise == "detection")
+    for patch in (mc.Patch(1), mc.Patch(2)):
+        judge: Any = {"recovery": mc.certify, "detection": mc.detect}[promise]
+        assert np.array_equal(judge([found], patch).safe, judge([whole], patch).safe)
+
+
 def test_other_masks_and_pairs_left_out_change_nothing_that_is_proved(stand_in: None) -> None:
     images = np.random.default_rng(0).integers(0, 256, size=(3, 24, 24, 3), dtype=np.uint8)
     wide = mc.protect("imagenet", 5)
     small = wide.behind(masks_for(mc.Patch(2), (24, 24)))
     assert small.facts() == mc.protect("imagenet", 2).facts()
-    whole, some = small.pairs(images), small.pairs(images, certify_only=True)
+    whole, some = small.pairs(images), small.pairs(images, promise="recovery")
     assert (some.labels == -1).any()
     assert np.array_equal(whole.label, some.label)
     for side in (1, 2):

@@ -11,7 +11,7 @@ import torch
 from majorcert.attacks.effort import Effort
 from majorcert.attacks.logbook import Logbook
 from majorcert.attacks.paint import Pool
-from majorcert.attacks.run import AttackRun, Promise
+from majorcert.attacks.run import AttackRun
 from majorcert.attacks.summary import summarised
 from majorcert.core.threat import Patch, as_patch
 from majorcert.errors import DataError, ModelError, StoreError
@@ -20,6 +20,7 @@ from majorcert.nets.checkpoint import write_json
 from majorcert.nets.data import Dataset
 from majorcert.nets.defender import Defender
 from majorcert.nets.ensemble import Ensemble
+from majorcert.nets.member import Promise
 from majorcert.nets.scorer import PRECISIONS, Precision
 from majorcert.nets.shards import Clock
 from majorcert.nets.shards import Progress as Counted

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,7 @@ from majorcert.core.verdict import Verdict
 from majorcert.errors import DataError, StoreError
 from majorcert.nets.data import Dataset
 from majorcert.nets.ensemble import Ensemble
+from majorcert.nets.member import Promise
 from majorcert.nets.scorer import Precision
 from majorcert.nets.sources.decode import read_image
 
@@ -37,7 +38,6 @@ GROUP = {"cuda": 256, "cpu": 16}
 """How many images are attacked together."""
 ALERT = -1
 """Stands for the label of an image that raises an alert, of which none is believed."""
-Promise = Literal["recovery", "detection"]
 
 
 @dataclass(frozen=True, eq=False)

@@ -79,9 +79,9 @@ def predict(
                 if masked:
                     patches = read_patches(asked, together.image_size, Photos(frozenset([some[0].size]), resizing))
                     more = {"told": lambda label, path=some[0].path: remark(f"{path}: {label}")}
-                    evidence = guarded(together, pixels, patches, progress=shown.show, **more)
+                    evidence = guarded(together, pixels, patches, promise=promise.value, progress=shown.show, **more)
                 else:
-                    evidence = together.evidence(pixels)
+                    evidence = together.evidence(pixels, promise=promise.value)
                 tell_of = masked_apart if method == Rule.MASKED_POOL else predictions
                 found += tell_of(evidence, sizes, asked, resizing, together.class_names, promise, slack)
                 shown.show(len(found), len(files), f"{len(found):,} of {len(files):,} photos")

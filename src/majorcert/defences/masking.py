@@ -156,15 +156,22 @@ class MaskPairs(Evidence):
         return self.labels[:, _row_index(self.masks.n_masks(self.image_size)).diagonal()]
 
     def _check_unfinished(self) -> None:
-        """Pairs may be left out where both rows are known to be mixed: then nothing depends on what they would say."""
-        rows, said = _row_index(self.masks.n_masks(self.image_size)), self.provenance.get("certify_only") is True
+        """Pairs may be left out where both rows are known to be mixed: then nothing depends on what they would say.
+
+        For detection alone, also where rows do not dissent: then no label does. Such a row proves no recovery.
+        """
+        rows = _row_index(self.masks.n_masks(self.image_size))
+        certifies, detects = (self.provenance.get(alone) is True for alone in ("certify_only", "detect_only"))
         for labels in self.labels[(self.labels == NO_LABEL).any(axis=1)]:
             table, single = labels[rows], labels[rows.diagonal(), None]
-            mixed = ((table != single) & (table != NO_LABEL)).any(axis=1)
-            if not said or NO_LABEL in single or (~mixed[:, None] & (table == NO_LABEL)).any():
+            needed = ~((table != single) & (table != NO_LABEL)).any(axis=1)
+            if detects:
+                needed &= single[:, 0] != plurality(count_votes(single[None], self.n_classes))
+            if not (certifies or detects) or NO_LABEL in single or (needed[:, None] & (table == NO_LABEL)).any():
                 raise BallotsError(
                     "a table without some of its labels proves nothing; only where it was made to certify alone "
-                    "(certify_only) may pairs be missing, and only in rows that are known to be mixed"
+                    "(certify_only) may pairs be missing, and only in rows that are known to be mixed; or, where it "
+                    "was made to detect alone (detect_only), in rows that do not dissent"
                 )
 
     def reach(self, patch: Patch) -> Reach:

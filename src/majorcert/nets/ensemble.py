@@ -29,7 +29,7 @@ from majorcert.nets.defender import Defender
 from majorcert.nets.ensemble_file import member_folders, resolved, saved_pooled, suited_to, write_members
 from majorcert.nets.images import Images
 from majorcert.nets.masking import MaskingDefender
-from majorcert.nets.member import Member
+from majorcert.nets.member import Member, Promise
 from majorcert.nets.rules import VOTES
 
 
@@ -103,11 +103,11 @@ class Ensemble:
         """The ballots of each defender, if all of them vote."""
         return [defender.ballots(images) for defender in self.voting]
 
-    def evidence(self, images: Images) -> list[Evidence]:
-        """The evidence of each defender, or of their pool; images as for `Defender.evidence`."""
+    def evidence(self, images: Images, *, promise: Promise | None = None) -> list[Evidence]:
+        """The evidence of each defender, or of their pool; images and promise as for `Defender.evidence`."""
         if self.pooled:
             return [Pool(self.ballots(images))]
-        return [defender.evidence(images) for defender in self.defenders]
+        return [defender.evidence(images, promise=promise) for defender in self.defenders]
 
     def predict(self, images: Images) -> Ints:
         """(images,) the label of each image: the plurality of the defenders' labels, or of all their votes."""
@@ -118,15 +118,15 @@ class Ensemble:
 
     def certify(self, images: Images, patch: Patch, *, reach: ReachKind = "exact") -> Verdict:
         """Whether any placement of the patch could change the label that `predict` gives to each image."""
-        return majorcert(self.evidence(images), patch, reach=reach)
+        return majorcert(self.evidence(images, promise="recovery"), patch, reach=reach)
 
     def detect(self, images: Images, patch: Patch, *, slack: int = 0) -> Verdict:
         """The label of each image, whether it raises an alert, and whether a patch could change it without one."""
-        return detect(self.evidence(images), patch, slack=slack)
+        return detect(self.evidence(images, promise="detection"), patch, slack=slack)
 
     def largest_patch(self, images: Images) -> Ints:
         """(images,) the side of the largest square patch that each image is certified against."""
-        return largest_patch(self.evidence(images))
+        return largest_patch(self.evidence(images, promise="recovery"))
 
     def save(self, folder: str | Path, *, half: bool = False) -> None:
         """Write ensemble.json and a sub-folder for each defender."""

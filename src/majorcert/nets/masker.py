@@ -21,6 +21,8 @@ from majorcert.nets.scorer import Health, Scorer
 from majorcert.nets.tensor_votes import distance_of, rounded_down, votes_of
 
 Progress = Callable[[int], None]
+Told = Callable[[Ints], None]
+"""Called with the labels of some images, once they are known."""
 BAND = 0.01
 """All networks are asked so far past `sure`: where both stages agree, it does not matter which one speaks."""
 
@@ -89,19 +91,35 @@ class Masker:
         look.at(range(len(images)), *torch.triu_indices(self.n_masks, self.n_masks))
         return look.table()
 
-    def table_to_certify(self, images: Tensor, progress: Progress | None = None) -> Table:
+    def table_to_certify(self, images: Tensor, progress: Progress | None = None, told: Told | None = None) -> Table:
         """The same, but a pair of masks whose rows are both known to be mixed is not looked at.
 
         Neither row can become unanimous, whatever the pair would say; so it changes no label, and proves nothing at any
         placement, of any patch.
+
+        Args:
+            told: the rows that decide the label are looked at first.
         """
         look = self._singles(images, progress)
+        if told is not None:
+            told(self._decided(look))
         self._rounds(look, lambda: ~look.mixed())
+        return look.table()
+
+    def table_to_detect(self, images: Tensor, progress: Progress | None = None, told: Told | None = None) -> Table:
+        """The same, but of two masks only what decides the label: an alert depends on single masks alone."""
+        look = self._singles(images, progress)
+        labels = self._decided(look)
+        if told is not None:
+            told(labels)
         return look.table()
 
     def predict(self, images: Tensor) -> Ints:
         """(images,) what double masking says: one mask at a time first, then the rows that dissent, and no others."""
-        look = self._singles(images, None)
+        return self._decided(self._singles(images, None))
+
+    def _decided(self, look: "_Look") -> Ints:
+        """(images,) the labels, once the rows that dissent were looked at as well."""
         singles = look.checked().diagonal(axis1=1, axis2=2)
         majority = plurality(count_votes(singles[:, :, None], self.scorer.n_classes))
         dissents = torch.from_numpy(singles != majority[:, None]).to(look.labels.device)

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -17,11 +18,14 @@ from majorcert.errors.frozen import filled
 from majorcert.nets.company import Network
 from majorcert.nets.images import Images, sha256
 from majorcert.nets.masked import MaskCutter
-from majorcert.nets.masker import Masker
-from majorcert.nets.member import Member
+from majorcert.nets.masker import Masker, Table, Told
+from majorcert.nets.member import Member, Promise
 from majorcert.nets.models import ModelConfig
 from majorcert.nets.recording import Arrays, Looked, Recording
 from majorcert.nets.shards import fitting_chunk
+
+LEFT_OUT = {None: {}, "recovery": {"certify_only": True}, "detection": {"detect_only": True}}
+"""What evidence says of itself, by what it was asked for alone."""
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
@@ -49,12 +53,18 @@ class MaskingDefender(Member):
     def recording(self, *, scores: bool = False, certify_only: bool = False) -> Recording:
         if scores:
             raise EvidenceError("of double masking labels are kept, and no scores; leave out the scores")
-        facts = {"strategy": str(self.strategy), **self.masker.facts()}
-        facts |= {"certify_only": True} if certify_only else {}
-        table_of = self.masker.table_to_certify if certify_only else self.masker.table
+        return self._recording("recovery" if certify_only else None)
+
+    def _recording(self, promise: Promise | None, told: Told | None = None) -> Recording:
+        facts = {"strategy": str(self.strategy), **self.masker.facts(), **LEFT_OUT[promise]}
+        tables: dict[Promise | None, Callable[..., Table]] = {
+            None: self.masker.table,
+            "recovery": partial(self.masker.table_to_certify, told=told),
+            "detection": partial(self.masker.table_to_detect, told=told),
+        }
 
         def look(images: Tensor, progress: Callable[[int], None] | None) -> Looked:
-            table = table_of(images, progress)
+            table = tables[promise](images, progress)
             return table.health, table.labels, table.distance
 
         size, n_classes, n = self.image_size, self.masker.scorer.n_classes, self.masker.n_masks
@@ -66,18 +76,27 @@ class MaskingDefender(Member):
         nothing: Arrays = [np.empty((0, n, n), np.int8), np.empty((0, n), np.float16)]
         return Recording((self.channels, *size, n_classes), facts, self.masker.n_pairs, nothing, look, made)
 
+    def evidence(self, images: Images, *, promise: Promise | None = None) -> MaskPairs:
+        return self.pairs(images, promise=promise)
+
     def pairs(
-        self, images: Images, *, certify_only: bool = False, progress: Callable[[int], None] | None = None
+        self,
+        images: Images,
+        *,
+        promise: Promise | None = None,
+        progress: Callable[[int], None] | None = None,
+        told: Told | None = None,
     ) -> MaskPairs:
         """The label of every image under every pair of masks, each row with its least distance.
 
         Args:
-            certify_only: leave out pairs that no label and no certificate depends on.
+            promise: leave out pairs that neither the label nor this promise depends on.
             progress: called after each tile with the number of views in it.
+            told: given a promise, called with the labels as soon as they are known.
         """
         tensor = self._tensor(images)
         about = {**self.facts(), "images_sha256": sha256(tensor)}
-        return cast(MaskPairs, self.recording(certify_only=certify_only).of(tensor, about, progress))
+        return cast(MaskPairs, self._recording(promise, told).of(tensor, about, progress))
 
     def predict(self, images: Images) -> Ints:
         """(images,) the label of each image: one mask at a time, and two where the labels under one differ."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from copy import copy
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import safetensors.torch
 import torch
@@ -32,6 +32,8 @@ from majorcert.nets.own import as_listed
 from majorcert.nets.recording import Recording
 from majorcert.nets.rules import VOTES
 from majorcert.nets.views import View, in_channels
+
+Promise = Literal["recovery", "detection"]
 
 
 class Member(ABC):
@@ -112,25 +114,28 @@ class Member(ABC):
             **self.fingerprints(),
         }
 
-    def evidence(self, images: Images) -> Evidence:
+    def evidence(self, images: Images, *, promise: Promise | None = None) -> Evidence:
         """What label and certificate follow from: vote once, and ask `mc.certify` and its kin as often as you like.
 
         Images are (N, C, H, W) tensors or (N, H, W, C) arrays, (N, H, W) if grey; uint8, or floats from 0 to 1.
+
+        Args:
+            promise: all that will be asked for; of masks, what it does not depend on is not looked at.
         """
         tensor = self._tensor(images)
         return self.recording().of(tensor, {**self.facts(), "images_sha256": sha256(tensor)})
 
     def certify(self, images: Images, patch: Patch) -> Verdict:
         """Whether any placement of the patch could change the label that `predict` gives to each image."""
-        return majorcert([self.evidence(images)], patch)
+        return majorcert([self.evidence(images, promise="recovery")], patch)
 
     def detect(self, images: Images, patch: Patch, *, slack: int = 0) -> Verdict:
         """The label of each image, whether it raises an alert, and whether a patch could change it without one."""
-        return detect([self.evidence(images)], patch, slack=slack)
+        return detect([self.evidence(images, promise="detection")], patch, slack=slack)
 
     def largest_patch(self, images: Images) -> Ints:
         """(images,) the side of the largest square patch that each image is certified against."""
-        return largest_patch([self.evidence(images)])
+        return largest_patch([self.evidence(images, promise="recovery")])
 
     def vote(
         self, dataset: Dataset, path: str | Path, *, scores: bool = False, certify_only: bool = False, **options: Any

@@ -16,6 +16,7 @@ from majorcert.nets.blueprint import Blueprint
 from majorcert.nets.ensemble import Ensemble
 from majorcert.nets.imagenet import pretrained
 from majorcert.nets.masking import MaskingDefender
+from majorcert.nets.member import Promise
 from majorcert.nets.models import ModelConfig, foreign
 from majorcert.nets.own import Normal, normal_name
 from majorcert.nets.shards import Clock
@@ -88,10 +89,11 @@ def guarded(
     photo: Tensor,
     patches: Sequence[Patch],
     *,
+    promise: Promise,
     told: Callable[[str], None],
     progress: Callable[[int, int, str], None],
 ) -> list[Evidence]:
-    """The evidence of one photo by masking defenders put behind masks that cover all these patches.
+    """The evidence of one photo, for one promise, by masking defenders put behind masks that cover all these patches.
 
     Args:
         told: called with the label, as soon as it is known.
@@ -102,9 +104,9 @@ def guarded(
         if not isinstance(each, MaskingDefender):
             raise ModelError(f"a classifier behind masks that suit a photo stands alone, got {each.strategy} beside it")
         guard = each.behind(masks)
-        told(guard.class_names[guard.predict(photo)[0]])
         counted = Clock(guard.masker.n_pairs, lambda at: progress(at.done, at.total, f"{at.done} of {at.total} views"))
-        found.append(guard.pairs(photo, certify_only=True, progress=counted.advance))
+        how: dict[str, Any] = {"promise": promise, "progress": counted.advance}
+        found.append(guard.pairs(photo, told=lambda labels: told(together.class_names[labels[0]]), **how))
     return found
 
 
