@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 import torch
+from calls import done, told
 from PIL import Image
 from torch.nn import functional as F  # noqa: N812 (the name that every user of torch knows)
 from typer.testing import CliRunner
@@ -257,6 +258,31 @@ def test_predict_takes_patches_of_the_networks_image_for_a_bound(
     assert ["masks" in name for name in row["defenders"]] == ([True] if masked else [False] * 2)
     assert row["presumed"] == ({"masks:2/2": "2x2"} if masked else {})
     assert ("masks:2/2 takes for granted that no patch is larger than 2x2" in done.stderr) == masked
+
+
+@pytest.mark.parametrize(
+    ("words", "strategies"),
+    [
+        ("--patch 2", ["masks:2/2"]),
+        ("--patch 1x2", ["masks:2/2"]),
+        ("--patch 2 --no-bound", ["columns:2", "columns:2"]),
+        ("--patch 2 --pool", ["columns:2", "columns:2"]),
+        ("--patch 3x1", ["columns:2", "columns:2"]),
+        ("--patch 3%", ["columns:2", "columns:2"]),
+    ],
+)
+def test_who_answers_predict_is_attacked(
+    words: str, strategies: list[str], network: torch.nn.Module, tmp_path: Path
+) -> None:
+    place, data = bounded(network, tmp_path / "all"), pictures(3)
+    np.savez(tmp_path / "data.npz", images=data.images[:, 0], labels=data.labels, class_names=NAMES)
+    Image.fromarray(data.images[0, 0].numpy()).save(tmp_path / "photo.png")
+    least = [f"--{option}=1" for option in ("restarts", "steps", "placements", "probed", "cheap")]
+    attack = ("attack", place, tmp_path / "data.npz", "--split", "trainval", *least, "-o", tmp_path / "out")
+    (row,) = told("predict", tmp_path / "photo.png", "--ensemble", place, *words.split())
+    assert any("masks" in name for name in row["defenders"]) == (strategies == ["masks:2/2"])
+    assert told(*attack, *words.split())["defended"]["about"]["strategies"] == strategies
+    assert f"defended ({', '.join(strategies)})" in done(*attack, *words.split())
 
 
 def test_votes_are_pooled_even_where_a_bound_is_known(network: torch.nn.Module, tmp_path: Path) -> None:

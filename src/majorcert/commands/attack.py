@@ -9,6 +9,7 @@ from majorcert.commands.options import (
     INTERRUPTED,
     PATCH,
     Allow,
+    Bounded,
     DataDir,
     Device,
     Json,
@@ -21,6 +22,7 @@ from majorcert.commands.options import (
 )
 from majorcert.files.photo import blamed, is_of_photo, read_patches
 from majorcert.reports.attack_record import alerts_told, attack_table
+from majorcert.reports.predictions import known_bound
 from majorcert.reports.terminal import bar, complain, remark, say_json, say_table
 
 if TYPE_CHECKING:
@@ -35,6 +37,7 @@ def attack(
     promise: Promised = Promise.RECOVERY,
     slack: Slack = 0,
     pool: Pooled = False,
+    bounded: Bounded = True,
     undefended: Annotated[
         str | None, typer.Option(help="Attack this run too: a network trained with one view of everything.")
     ] = None,
@@ -66,7 +69,7 @@ def attack(
 
     Example: majorcert attack runs digits --patch 2 --limit 100 --out attacked
 
-    Killed and started again with the same settings, it continues.
+    Who answers `predict` is attacked. Killed and started again with the same settings, it continues.
     """
     from majorcert.attacks.attack import attack as attack_images
     from majorcert.attacks.effort import Effort
@@ -79,7 +82,8 @@ def attack(
 
     check_apart(out, data)
     where: dict[str, Any] = {"device": device, "precision": "float32", "allow": allow or ()}
-    defended = Ensemble.load(ensemble, pooled=pool or None, **where)
+    bound = known_bound([patch]) if bounded and not pool else None
+    defended = Ensemble.load(ensemble, pooled=pool or None, bound=bound, **where)
     how: dict[str, Any] = {
         "undefended": None if undefended is None else load_undefended(undefended, **where),
         "promise": promise.value,

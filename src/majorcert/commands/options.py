@@ -39,6 +39,7 @@ Promised = Annotated[
     typer.Option("--promise", help="'recovery': no patch changes the label; 'detection': not without an alert."),
 ]
 Pooled = Annotated[bool, typer.Option("--pool", help="Add up the votes of all members before the label is taken.")]
+Bounded = Annotated[bool, typer.Option("--bound/--no-bound", help="Let those answer who must know --patch, if any.")]
 Fit = Annotated[str, typer.Option(help="'squash' photos to the size, 'crop' their middle, or 'pad' them with grey.")]
 DataDir = Annotated[Path, typer.Option(help="Where downloaded data sets are kept.")]
 SplitSeed = Annotated[int, typer.Option(help="Chooses which fifth of the training images is the split 'val'.")]

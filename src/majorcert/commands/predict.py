@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from majorcert.commands.options import RULE, Allow, Device, Json, Promise, Promised, Rule, SkipBad, Slack
+from majorcert.commands.options import RULE, Allow, Bounded, Device, Json, Promise, Promised, Rule, SkipBad, Slack
 from majorcert.files.photo import Photos, read_patches
 from majorcert.reports.predictions import as_table, closing, distinct, known_bound, masked_apart, predictions, remarks
 from majorcert.reports.promises import promised
@@ -30,6 +30,7 @@ def predict(
     promise: Promised = Promise.RECOVERY,
     slack: Slack = 0,
     method: Annotated[Rule | None, typer.Option(help=f"{RULE} By default as the ensemble was saved.")] = None,
+    bounded: Bounded = True,
     pool: Annotated[bool, typer.Option("--pool", hidden=True, help="Now --method pool.")] = False,
     device: Device = "auto",
     precision: Annotated[str | None, typer.Option(help="'float32' or 'bfloat16'; by default bfloat16 on CUDA.")] = None,
@@ -46,8 +47,8 @@ def predict(
 
     Without --ensemble it is the one for CIFAR-10's ten classes that comes with majorcert. A --patch in pixels of the
     networks' image is a bound as well: where an ensemble has defenders that must know one, they predict, unless pools
-    are asked for. 'imagenet' is a classifier for a thousand classes (install the extra `imagenet`), behind masks that
-    cover the patches asked for.
+    are asked for, or --no-bound. 'imagenet' is a classifier for a thousand classes (install the extra `imagenet`),
+    behind masks that cover the patches asked for.
     """
     import torch
 
@@ -58,7 +59,7 @@ def predict(
 
     how: dict[str, Any] = {"device": device, "precision": precision}
     pools = pool or method in (Rule.POOL, Rule.MASKED_POOL)  # which those that must know a bound cannot
-    more: dict[str, Any] = {"bound": None if pools else known_bound(patch or []), "allow": allow or ()}
+    more: dict[str, Any] = {"bound": known_bound(patch or []) if bounded and not pools else None, "allow": allow or ()}
     names = ensemble or ["cifar10"]
     masked = any(map(is_pretrained, names))
     loaded = [

@@ -112,7 +112,11 @@ def share(value: Any, one: float) -> float:
 def attack_table(summary: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
     """The header and the cells of the classifiers that were attacked."""
     lines = [
-        [name, str(summary["n"]), *(f"{100 * told[key]:.1f}" for key in ("clean", "under_attack", "certified"))]
+        [
+            f"{name} ({', '.join(told['about']['strategies'])})",
+            str(summary["n"]),
+            *(f"{100 * told[key]:.1f}" for key in ("clean", "under_attack", "certified")),
+        ]
         for name, told in summary.items()
         if isinstance(told, dict)
     ]
