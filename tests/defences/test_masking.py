@@ -4,6 +4,7 @@ Inference never leaves the label where the map says safe; where most masks leave
 say anything elsewhere, so there the map is exact.
 """
 
+import zlib
 from collections import Counter
 from functools import cache
 from itertools import product
@@ -186,7 +187,7 @@ class Network:
                     if grey is not None:
                         scores = [a + b for a, b in zip(scores, self.weights[row][column][grey], strict=True)]
             label = oracle.plurality(scores)
-            moody = self.moods[hash(view) % 97] if all(g is not None for g in view[0]) else False
+            moody = self.moods[zlib.crc32(repr(view).encode()) % 97] if all(g is not None for g in view[0]) else False
             self.seen[view] = (label + 1) % len(scores) if moody else label
         return self.seen[view]
 
