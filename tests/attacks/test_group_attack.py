@@ -189,9 +189,14 @@ def test_an_attack_that_does_nothing_is_refused() -> None:
         Effort(steps=0)
 
 
-@pytest.mark.parametrize(("safe", "whole", "n_judged"), [(1, 1, 8), (0, 1, RECHECKED), (1, 0, RECHECKED)])
-def test_of_a_certified_image_every_seeming_flip_is_judged(safe: bool, whole: bool, n_judged: int) -> None:
-    """Ten candidates of one image, eight of which the search calls flipped; the judge finds none."""
+@pytest.mark.parametrize(
+    ("safe", "whole", "n_seeming", "n_judged"),
+    [(1, 1, 8, 8), (0, 1, 8, RECHECKED), (1, 0, 8, RECHECKED), (1, 0, 0, RECHECKED), (1, 1, 0, 1), (0, 0, 0, 1)],
+)
+def test_of_a_certified_image_every_seeming_flip_is_judged(
+    safe: bool, whole: bool, n_seeming: int, n_judged: int
+) -> None:
+    """Ten candidates of one image, some of which the search calls flipped; the judge finds none."""
     judged: list[int] = []
 
     def judge(which: Any, painted: Tensor, placements: Any) -> Any:
@@ -208,7 +213,7 @@ def test_of_a_certified_image_every_seeming_flip_is_judged(safe: bool, whole: bo
     )
     under_attack.judge, under_attack.outcomes = judge, [Outcome()]
     sites = Sites(*torch.zeros(3, 10, dtype=torch.long))
-    rank = torch.tensor([-1.0] * 8 + [1.0, 2.0])
+    rank = torch.tensor([-1.0] * n_seeming + [1.0] * (10 - n_seeming))
     patches = torch.zeros(10, 1, 1, 1, dtype=torch.uint8)
     under_attack._recheck(sites, patches, rank, np.zeros(10, dtype=np.int64), np.full(10, "gradient"))
     assert len(judged) == n_judged

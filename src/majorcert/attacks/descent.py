@@ -42,7 +42,7 @@ def objective(victim: Victim, look: Look, aim: Aim) -> Tensor:
     soft, pulls = [], []
     for place, (surrogate, logs) in enumerate(zip(victim.surrogates, look.log_scores, strict=True)):
         soft.append(surrogate.soft_votes(logs, TEMPERATURE))
-        real = surrogate.touched(look.sites.top, look.sites.left)[1]
+        real = victim.looked_at(place, look.sites)[1].any(dim=2)
         said = aim.said[:, victim.points[:, place].argmax(), None, None].expand(*logs.shape[:2], 1)
         pulls.append(-(logs.gather(2, said)[:, :, 0] * real).sum(dim=1) / real.sum(dim=1).clamp(min=1))
     hinge, pull = victim.misses(look, soft, aim), victim.by_defender(pulls)

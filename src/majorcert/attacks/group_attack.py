@@ -23,7 +23,8 @@ from majorcert.core.plurality import Ints
 
 RECHECKED = 3
 """So many patches of an image that seem to fool the ensemble are judged after each stage; the best one always is, and
-of a certified image all of them, unless the search does not see all that the label is made from."""
+of a certified image all of them. Where the search does not see all that the label is made from, of a certified image so
+many are judged whatever they seem."""
 
 
 def attack_group(
@@ -110,7 +111,7 @@ class GroupAttack:
         What a rival still lacks under the best cheap patch counts as much as what it needs at least.
         """
         victim = self.group.victim
-        far = gaps.min(axis=2) / victim.most_touched + needs(victim, placements)
+        far = gaps.min(axis=2) / victim.most_touched + needs(victim, self.group.safe, placements)
         rival, order = far.argmin(axis=2), far.min(axis=2).argsort(axis=1, kind="stable")
         for image, witness in enumerate(self.group.witnesses):
             for wave in range(self.effort.placements):
@@ -159,8 +160,9 @@ class GroupAttack:
         first = np.searchsorted(image[order], image[order])
         place = np.arange(len(order)) - first
         whole = all(surrogate.views.whole for surrogate in self.group.victim.surrogates)
-        certified = whole & np.array([safe.all() for safe in self.group.safe])[image[order]]
-        chosen = order[(place == 0) | ((certified | (place < RECHECKED)) & (ranks[order] < 0))]
+        certified = np.array([safe.all() for safe in self.group.safe])[image[order]]
+        seeming = (ranks[order] < 0) | (certified & (not whole))
+        chosen = order[(place == 0) | (((certified & whole) | (place < RECHECKED)) & seeming)]
         some = torch.from_numpy(chosen)
         which, patch = torch.from_numpy(image[chosen]), patches.cpu()[some]
         top, left = sites.top.cpu()[some], sites.left.cpu()[some]

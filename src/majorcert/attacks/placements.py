@@ -49,7 +49,7 @@ def placements_to_probe(victim: Victim, safe: Bools, n: int, rngs: list[np.rando
     order = np.stack([rng.permutation(n_tops * n_lefts) for rng in rngs])
     unsafe_first = np.take_along_axis(safe.reshape(n_images, -1), order, axis=1).argsort(axis=1, kind="stable")
     considered = np.take_along_axis(order, unsafe_first, axis=1)[:, :n_considered]
-    cost = needs(victim, np.stack(np.divmod(considered, n_lefts), axis=2)).min(axis=2)
+    cost = needs(victim, safe, np.stack(np.divmod(considered, n_lefts), axis=2)).min(axis=2)
     by_votes = np.take_along_axis(considered, cost.argsort(axis=1, kind="stable"), axis=1)
     n_by_lot = n // BY_LOT
     by_lot = np.stack([rng.integers(n_tops * n_lefts, size=n_by_lot) for rng in rngs])
@@ -59,12 +59,13 @@ def placements_to_probe(victim: Victim, safe: Bools, n: int, rngs: list[np.rando
     return np.stack(np.divmod(chosen, n_lefts), axis=2)
 
 
-def needs(victim: Victim, placements: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+def needs(victim: Victim, safe: Bools, placements: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
     """(images, placements, labels) what each rival needs at (images, placements, 2), by the untouched votes alone.
 
     The share of the touched votes that would have to be given to it, summed over the defenders that it needs, and far
-    more where there are not so many. Where an alert watches, nothing given counts without the patch: it must lead there
-    already, and the share is of the votes that it lacks on the clean image.
+    more where there are not so many, or a certificate says that nothing can happen. Where an alert watches, nothing
+    given counts without the patch: it must lead there already, and the share is of the votes that it lacks on the clean
+    image.
     """
     found = []
     for begun in range(0, len(placements), AT_ONCE):
@@ -79,4 +80,5 @@ def needs(victim: Victim, placements: npt.NDArray[np.int64]) -> npt.NDArray[np.f
             share = (wanted - 1).clamp(min=0) / n_touched.clamp(min=1)
             gaps = rival_gaps(share + OUT_OF_REACH * (lack > given), labels, clean)
         found.append(gaps.double().cpu().numpy().reshape(*some.shape[:2], -1))
-    return np.concatenate(found)
+    proved = safe[np.arange(len(safe))[:, None], placements[:, :, 0], placements[:, :, 1]]
+    return np.concatenate(found) + OUT_OF_REACH * proved[:, :, None]

@@ -163,6 +163,7 @@ class AttackRun:
             len(self.ensemble.class_names),
             watching=self.promise == "detection",
             slack=self.slack,
+            seconds=[each.views.second(found[some]) for each, found in zip(self.surrogates, networks, strict=True)],
         )
 
     def _row(self, place: int, k: int, verdict: Verdict, outcome: Outcome | None, watchdog: Watchdog) -> Row:

@@ -9,8 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from majorcert.attacks.second_round import SecondRound
 from majorcert.core.plurality import Ints
 from majorcert.core.threat import Bools, Patch
+from majorcert.defences.masking import MaskPairs
 from majorcert.errors import ModelError
 from majorcert.nets.bounding import BoundsDefender
 from majorcert.nets.company import Network
@@ -133,6 +135,8 @@ class Views:
     """do these votes alone make the label?"""
     maps: bool = False
     """does one pass over the image give what all of its views say?"""
+    second: Callable[[Any], SecondRound | None] = lambda evidence: None
+    """from the defender's evidence to the second round, if there is one; its views come after all others"""
 
 
 def _voting(defender: Defender, patch: Patch, watching: bool) -> Views:
@@ -159,26 +163,29 @@ def _voting(defender: Defender, patch: Patch, watching: bool) -> Views:
 def _masking(defender: MaskingDefender, patch: Patch, watching: bool) -> Views:
     """One mask at a time, whose plurality is taken for the label; without a placement, its first cover speaks for all.
 
-    A second mask is not looked through: what it would say is left to the judge. Where no alert is to be avoided, some
-    masks stand for all, since nearly all show the whole of a patch.
+    Where no alert is to be avoided, some masks stand for all, since nearly all show the whole of a patch, and there is
+    a second round. An alert is avoided only where all masks agree, so then there is none.
     """
     masker, cutter = defender.masker, defender.masker.cutter
     covering = cutter.masks.covering(patch, cutter.image_size)
-    first = covering & (covering.cumsum(axis=2) == 1)
-    n = cutter.n_masks
+    speaks = covering & (covering.cumsum(axis=2) == 1)
+    n, device = cutter.n_masks, masker.scorer.device
     some = np.arange(n) if watching or n <= SOME_MASKS else np.linspace(0, n - 1, SOME_MASKS).round().astype(int)
-    masks = torch.from_numpy(some).to(masker.scorer.device)
+    first, second = (torch.from_numpy(np.concatenate([some, each.ravel()])).to(device) for each in np.indices((n, n)))
 
     def cut(images: Tensor, which: Tensor, views: Tensor) -> Tensor:
-        return cutter.take(centred(images), which, masks[views], masks[views])
+        return cutter.take(centred(images), which, first[views], second[views])
 
     def cast(pairs: Any) -> Ints:
         return np.asarray(pairs.singles()[:, some, None])
 
+    def overruling(pairs: MaskPairs) -> SecondRound | None:
+        return None if watching else SecondRound.of(pairs, patch, device)
+
     rows, columns = (np.arange(side) for side in covering.shape[:2])
-    tables = rows, columns, ~covering[:, :, some], (first * n)[:, :, some]
+    tables = rows, columns, ~covering[:, :, some], (speaks * n)[:, :, some]
     network = defender.model if masker.second else masker.scorer.network
-    return Views(network, masker.scorer.device, cut, cast, cutter.image_size, *tables, whole=False)
+    return Views(network, device, cut, cast, cutter.image_size, *tables, whole=False, second=overruling)
 
 
 def _bounding(defender: BoundsDefender, patch: Patch, watching: bool) -> Views:

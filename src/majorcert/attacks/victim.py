@@ -6,9 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import one_hot
 
 from majorcert.attacks.aim import Aim
 from majorcert.attacks.paint import paste
+from majorcert.attacks.second_round import SecondRound
 from majorcert.attacks.surrogate import Surrogate
 from majorcert.attacks.tiebreak import elected, lacking, winner
 from majorcert.core.plurality import Ints
@@ -39,7 +41,7 @@ class Look:
 
     sites: Sites
     log_scores: list[Tensor]
-    """for each network (N, touched, labels)"""
+    """for each network (N, views, labels), of the views that are looked at"""
     kept: list[Tensor]
     """for each network (N, labels): the votes that the patch cannot touch"""
     counts: Tensor
@@ -103,6 +105,8 @@ class Victim:
     """(images, defenders)"""
     clean: Tensor
     """(images,)"""
+    seconds: tuple[SecondRound | None, ...]
+    """for each network its second round, if it has one"""
     slack: int = 0
 
     @classmethod
@@ -117,6 +121,7 @@ class Victim:
         *,
         watching: bool = False,
         slack: int = 0,
+        seconds: Sequence[SecondRound | None] = (),
     ) -> "Victim":
         """Put all on the device.
 
@@ -126,13 +131,15 @@ class Victim:
             labels: (N, defenders) what each defender says of the clean image.
             watching: the ensemble raises an alert where it would say another label without a placement.
             slack: and that leads by more than so many votes or points.
+            seconds: of each network its second round, if it has one.
         """
         device = surrogates[0].rows.device
         placed, worth = tuple(each.to(device).long() for each in ballots), points.to(device).float()
         counts = torch.einsum("ps,nsl->npl", worth, torch.stack([_count(each, n_labels) for each in placed], 1).float())
         watched, said = _watched(surrogates, watching), labels.to(device).long()
         unit, clean = to_unit(images.to(device)), elected(said, n_labels)
-        return cls(tuple(surrogates), unit, placed, worth, watched, n_labels, counts, said, clean, slack)
+        rounds = tuple(seconds) or (None,) * len(surrogates)
+        return cls(tuple(surrogates), unit, placed, worth, watched, n_labels, counts, said, clean, rounds, slack)
 
     @property
     def watching(self) -> bool:
@@ -162,35 +169,49 @@ class Victim:
         each = [surrogate.touched(sites.top, sites.left)[1].sum(dim=1) for surrogate in self.surrogates]
         return torch.stack(each, dim=1).float() @ self.points.T
 
+    def looked_at(self, place: int, sites: Sites) -> tuple[Tensor, Tensor]:
+        """(N, views) what one network is given anew, and (N, views, labels) what a vote of each is worth to each label.
+
+        A row that overrules says the label of the clean image, which is then worth more than all other votes.
+        """
+        views, real = self.surrogates[place].touched(sites.top, sites.left)
+        worth, second = real[:, :, None].expand(-1, -1, self.n_labels).float(), self.seconds[place]
+        if second is None:
+            return views, worth
+        pairs, overruling = second.pairs(sites.image, sites.top, sites.left)
+        n_votes, own = self.ballots[place].shape[1], one_hot(self.labels[sites.image, place], self.n_labels)
+        most = (n_votes + 1) * overruling[:, :, None] * own[:, None]
+        return torch.cat([views, n_votes + pairs], dim=1), torch.cat([worth, most], dim=1)
+
     def look(self, sites: Sites, patches: Tensor, kept: list[Tensor]) -> Look:
         """How the candidates fare with these (N, C, h, w) patches of 0 to 1."""
         painted = paste(self.images[sites.image], patches, sites.top, sites.left)
         log_scores, votes, support = [], [], []
-        for surrogate in self.surrogates:
-            views, real = surrogate.touched(sites.top, sites.left)
+        for place, surrogate in enumerate(self.surrogates):
+            views, worth = self.looked_at(place, sites)
             logs = surrogate.log_scores(painted, views)
             log_scores.append(logs)
             votes.append(surrogate.votes(logs.detach()).float())
-            support.append(_mean(logs.detach().exp(), real))
+            support.append(_mean(logs.detach().exp(), worth.any(dim=2)))
         return Look(sites, log_scores, kept, self.tallies(sites, votes, kept), self.by_defender(support), self.slack)
 
     def tallies(self, sites: Sites, votes: list[Tensor], kept: list[Tensor]) -> Tensor:
         """(N, defenders, 1 + watched, labels) the votes of each label, in all and without each watched placement.
 
         Args:
-            votes: for each network (N, touched, labels), true or soft.
+            votes: for each network (N, views, labels), true or soft, of the views that are looked at.
         """
         found = []
-        for surrogate, ballots, watched, new, untouched in zip(
-            self.surrogates, self.ballots, self.watched, votes, kept, strict=True
+        for place, (ballots, watched, new, untouched) in enumerate(
+            zip(self.ballots, self.watched, votes, kept, strict=True)
         ):
-            views, real = surrogate.touched(sites.top, sites.left)
-            cast = new * real[:, :, None]
+            views, worth = self.looked_at(place, sites)
+            cast = new * worth
             tallies = (untouched + cast.sum(dim=1))[:, None]
             if len(watched):
                 clean = _votes(ballots[sites.image], self.n_labels)
-                place = views[:, :, None].expand_as(cast)
-                every = clean.scatter_add(1, place, cast - clean.gather(1, place) * real[:, :, None])
+                view = views[:, :, None].expand_as(cast)
+                every = clean.scatter_add(1, view, cast - clean.gather(1, view) * worth)
                 tallies = torch.cat([tallies, watched @ every], dim=1)
             found.append(tallies)
         return torch.einsum("ps,nswl->npwl", self.points, torch.stack(found, dim=1))

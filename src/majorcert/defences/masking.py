@@ -151,6 +151,10 @@ class MaskPairs(Evidence):
     def __getitem__(self, images: slice | Ints) -> "MaskPairs":
         return taken(self, images, "labels", "images", "distance", "fragile", "agreed", "label")
 
+    def table(self) -> Ints:
+        """(images, n, n) the label under each pair, in either order."""
+        return self.labels[:, _row_index(self.masks.n_masks(self.image_size))]
+
     def singles(self) -> Ints:
         """(images, n) the label under each mask alone."""
         return self.labels[:, _row_index(self.masks.n_masks(self.image_size)).diagonal()]
