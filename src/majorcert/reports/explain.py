@@ -18,12 +18,14 @@ from majorcert.reports.contents import Contents
 from majorcert.reports.drawing import safe_text
 from majorcert.reports.png import SAFE, UNSAFE, png
 from majorcert.reports.rows import safe_map
-from majorcert.reports.story import Scene, Testimony, scene, sentence
+from majorcert.reports.story import Scene, Testimony, row_alone, row_sentences, scene, sentence
 
 MAP_SIDE = 512
 """About how many pixels the saved map is wide."""
 PATCH = (28, 95, 184)
 MOST_TALLIES = 8
+MOST_ROWS = 9
+"""Masks that are named before the others are counted."""
 WIDEST_MAP = 64
 """Placements side by side that a terminal has room for; of larger maps several share a place."""
 
@@ -149,6 +151,8 @@ def _alert(verdict: Verdict, safe: Bools) -> list[str]:
 def _without(one: Testimony, names: Sequence[str]) -> list[str]:
     left = names[one.can_say[0]] if len(one.can_say) == 1 else "nothing certain"
     lines, told = [f"{one.name} says {names[one.label]}; without what the patch could touch, {left}"], one.told
+    if told.rows:
+        lines.append(f"  under the first mask that covers the patch, {row_alone(one, names)}")
     if not told.n_ablations:
         return lines
     shown = told.tallies[:MOST_TALLIES]
@@ -161,7 +165,7 @@ def _defender(one: Testimony, names: Sequence[str]) -> list[str]:
     says, told = f"{one.name} says {names[one.label]}", one.told
     if not told.n_ablations:
         lines = [f"{says}; it can be made to say {_others(len(one.can_say) - 1)}"]
-        return [*lines, f"  {told.remark}"] if told.remark else lines
+        return lines + [f"  {line}" for line in ([told.remark] if told.remark else []) + _rows(one, names)]
     lines = [f"{says}; {told.n_touched} of {told.n_ablations} ablations are touched"]
     shown = told.tallies[:MOST_TALLIES]
     widest = max([5, *(len(names[tally.label]) for tally in shown)])
@@ -171,6 +175,13 @@ def _defender(one: Testimony, names: Sequence[str]) -> list[str]:
         lines.append(f"  {names[tally.label]:{widest}}  {tally.votes:5}  {tally.kept:5}  {tally.most:7}{can}")
     others = set(one.can_say) - {tally.label for tally in shown}
     return [*lines, f"  and {_others(len(others))} can win"] if others else lines
+
+
+def _rows(one: Testimony, names: Sequence[str]) -> list[str]:
+    """The masks that cover the patch, one a line."""
+    lines = row_sentences(one, names)
+    more = len(lines) - MOST_ROWS
+    return lines[:MOST_ROWS] + ([f"and {more} more mask{'' if more == 1 else 's'}"] if more > 0 else [])
 
 
 def _others(n: int) -> str:

@@ -20,6 +20,7 @@ from majorcert.defences.clipped import ClippedScores
 from majorcert.defences.masking import MaskPairs
 from majorcert.defences.patchguard import MaskedPool, MaskedScores
 from majorcert.defences.pool import Pool
+from majorcert.reports.mask_rows import MaskRow, covering_rows
 from majorcert.reports.payload import Block
 
 Placement = tuple[int, int]
@@ -46,6 +47,7 @@ class Told:
     n_ablations: int = 0
     unit: str = "votes"  # what is counted
     remark: str = ""  # of kinds that have something else to say
+    rows: tuple[MaskRow, ...] = ()  # of the masks that cover the patch
 
 
 def _reach_images(name: str, some: Evidence, patches: Sequence[Patch], sets: Sets) -> Iterator[Block]:
@@ -148,12 +150,10 @@ def _ballots_images(name: str, some: Ballots, patches: Sequence[Patch], sets: Se
 
 
 def _tell_pairs(one: MaskPairs, patch: Patch, placement: Placement) -> Told:
-    covering = one.masks.covering(patch, one.image_size)[placement]
-    n_proving = int((covering & one.agreed[0]).sum())
-    return Told(
-        remark=f"{int(covering.sum())} of {len(covering)} masks cover the patch; under {n_proving} of them no second "
-        "mask changes the label"
-    )
+    rows, n = covering_rows(one, patch, placement), one.masks.n_masks(one.image_size)
+    n_proving = sum(row.proves for row in rows)
+    remark = f"{len(rows)} of {n} masks cover the patch; under {n_proving} of them no second mask changes the label"
+    return Told(remark=remark, rows=rows)
 
 
 def _pairs_images(name: str, some: MaskPairs, patches: Sequence[Patch], sets: Sets) -> Iterator[Block]:

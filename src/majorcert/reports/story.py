@@ -14,6 +14,7 @@ from majorcert.core.plurality import plurality_of_labels, standing
 from majorcert.core.reach import Evidence, Reach
 from majorcert.core.threat import Bools, Patch
 from majorcert.reports.contents import defender_names
+from majorcert.reports.mask_rows import Dissent, MaskRow
 from majorcert.reports.promises import RECOVERY, Promise
 from majorcert.reports.rooms import Told, room_of
 from majorcert.reports.rows import safe_map
@@ -21,7 +22,8 @@ from majorcert.reports.rows import safe_map
 PLAIN_NAME = re.compile(r"[A-Za-z][A-Za-z -]*")
 """Names that read well in a sentence; all others, such as digits, stand in quotation marks."""
 NAMED = 3
-"""Labels that a sentence names before it counts the others."""
+"""Labels, or masks, that a sentence names before it counts the others."""
+DOES_NOT_COUNT = "; it is fragile and does not count"
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,7 @@ def _labels(sets: Reach, n_classes: int, placement: tuple[int, int]) -> Bools:
 
 def sentence(scene: Scene, class_names: Sequence[str]) -> str:
     """The reason in words."""
-    class_names = [name if PLAIN_NAME.fullmatch(name) else f"“{name}”" for name in class_names]
+    class_names = _spoken(class_names)
     told = scene.testimonies
     clean, rival = class_names[scene.clean], class_names[scene.rival]
     if scene.promise == "detection":
@@ -133,6 +135,40 @@ def sentence(scene: Scene, class_names: Sequence[str]) -> str:
         f"Safe here: {'; '.join(clauses)}; {_all(unmoved)} cannot be moved: {clean} keeps {scene.n_clean} of "
         f"{len(told)}, {rival} gets at most {scene.n_rival}{tie}."
     )
+
+
+def row_sentences(one: Testimony, class_names: Sequence[str]) -> list[str]:
+    """A line for each mask that covers the patch: what breaks its row, and whether it counts."""
+    names = _spoken(class_names)
+    return [_row(row, one.label, names) + DOES_NOT_COUNT * row.fragile for row in one.told.rows]
+
+
+def row_alone(one: Testimony, class_names: Sequence[str]) -> str:
+    """The first mask that covers the patch, and what is said under it alone: all that detection asks of masks."""
+    row = one.told.rows[0]
+    return f"at {_corner(row.mask)}: {_spoken(class_names)[row.alone]}" + DOES_NOT_COUNT * row.fragile
+
+
+def _row(row: MaskRow, label: int, names: Sequence[str]) -> str:
+    mask = f"mask at {_corner(row.mask)}"
+    if not row.dissent:
+        return f"{mask}: {names[label]} under every second mask"
+    n, few = len(row.dissent), row.dissent[:NAMED]
+    told = [f"{names[each.label]} {_second(row, each)}" for each in few] + [f"{n - NAMED} more"] * (n > NAMED)
+    unseen = f"; under {row.n_unseen} nobody looked" if row.n_unseen else ""
+    return f"{mask}: not {names[label]} under {n} of {row.n_seconds} second masks ({'; '.join(told)}){unseen}"
+
+
+def _second(row: MaskRow, dissent: Dissent) -> str:
+    return "alone" if dissent.second == row.mask else f"with {_corner(dissent.second)}"
+
+
+def _corner(mask: tuple[int, int]) -> str:
+    return f"{mask[0]},{mask[1]}"
+
+
+def _spoken(class_names: Sequence[str]) -> list[str]:
+    return [name if PLAIN_NAME.fullmatch(name) else f"“{name}”" for name in class_names]
 
 
 def _left(scene: Scene, class_names: Sequence[str]) -> str:
