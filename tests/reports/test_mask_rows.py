@@ -12,7 +12,8 @@ from majorcert.commands.app import app
 from majorcert.reports.contents import Contents
 from majorcert.reports.explain import MOST_ROWS, explain
 from majorcert.reports.mask_rows import Dissent, boxes, covering_rows
-from majorcert.reports.promises import promised
+from majorcert.reports.promises import RECOVERY, promised
+from majorcert.reports.rooms import room_of
 from majorcert.reports.story import row_alone, row_sentences, scene
 
 SIZE, MASKS = (8, 8), mc.Masks(3, stride=2)
@@ -98,6 +99,19 @@ def test_pairs_that_nobody_looked_at_are_counted_apart() -> None:
         "mask at 0,0: not bird under 1 of 9 second masks (cat with 0,2); under 2 nobody looked"
     ]
     assert one.told.rows[0].n_unseen == 2
+
+
+def test_a_page_holds_only_what_differs() -> None:
+    def n_characters(labels: Any) -> int:
+        pairs = mc.MaskPairs(labels, masks="masks:5/3", image_size=(32, 32), n_classes=10)
+        blocks = room_of(pairs).images("0.0", pairs, [mc.Patch(5)], RECOVERY.sets)
+        return sum(len(block.text) for block in blocks)
+
+    labels = np.repeat(np.arange(256)[:, None] % 10, 5050, axis=1)
+    same = n_characters(labels)
+    labels[::2, 7] = (labels[::2, 7] + 1) % 10
+    assert same < 500
+    assert same < n_characters(labels) < 2000
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from majorcert.reports.page.palette import PALETTE
 from majorcert.reports.page.sprite import spaced, sprites
 from majorcert.reports.payload import Block, script_json
 from majorcert.reports.png import png
-from reports import ReachOnly, coherent_ballots, painted
+from reports import ReachOnly, coherent_ballots, every_kind, painted
 
 SPECS = ["rows:2", "columns:3", "blocks:4"]
 PATCHES = [mc.Patch(3), mc.Patch(2, 5)]
@@ -68,6 +68,14 @@ def test_table_holds_the_scores_of_the_core(made: tuple[Contents, Overview]) -> 
         assert theorem2.n_certified == counts.n_certified
         assert np.array_equal(found.n_unsafe, (~verdict.safe).sum(axis=(1, 2)))
         assert np.allclose(found.unsafe_share, (~verdict.safe).mean(axis=0))
+
+
+def test_notes_are_of_the_kinds_that_are_shown(made: tuple[Contents, Overview]) -> None:
+    pairs = every_kind(2)[3]
+    masking = Contents([pairs], [mc.Patch(2)])
+    texts = [page(*made), page(masking, overview(masking))]
+    assert ["Each cell is one ablation" in text for text in texts] == [True, False]
+    assert ["Dashed: the masks that cover it" in text for text in texts] == [False, True]
 
 
 def test_classes_and_confusion_add_up(made: tuple[Contents, Overview]) -> None:

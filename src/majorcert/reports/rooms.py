@@ -13,14 +13,14 @@ import numpy as np
 from majorcert.core.ballots import Ballots
 from majorcert.core.majority import DrsBound
 from majorcert.core.plurality import Ints
-from majorcert.core.reach import NO_LABEL, Evidence, Reach
+from majorcert.core.reach import Evidence, Reach
 from majorcert.core.threat import Bools, Patch
 from majorcert.defences.bounds import Bounds
 from majorcert.defences.clipped import ClippedScores
 from majorcert.defences.masking import MaskPairs
 from majorcert.defences.patchguard import MaskedPool, MaskedScores
 from majorcert.defences.pool import Pool
-from majorcert.reports.mask_rows import MaskRow, covering_rows
+from majorcert.reports.mask_rows import MaskRow, boxes, covering_rows
 from majorcert.reports.payload import Block
 
 Placement = tuple[int, int]
@@ -135,9 +135,9 @@ def ablations_grid(regions: Bools) -> tuple[int, int]:
     return ceil(len(regions) / across), across
 
 
-def _drawn(regions: Bools, n_votes: int) -> dict[str, Any]:
-    """What the script is told of regions, or masks, that have so many votes each."""
-    return {"votes": n_votes, "ablations": len(regions), "grid": ablations_grid(regions)}
+def _ballots_facts(ballots: Ballots) -> dict[str, Any]:
+    regions = ballots.strategy.regions(ballots.image_size)
+    return {"votes": ballots.labels.shape[2], "ablations": len(regions), "grid": ablations_grid(regions)}
 
 
 def _packed(place: int, regions: Bools) -> Iterator[Block]:
@@ -156,16 +156,21 @@ def _tell_pairs(one: MaskPairs, patch: Patch, placement: Placement) -> Told:
     return Told(remark=remark, rows=rows)
 
 
+def _masks_facts(pairs: MaskPairs) -> dict[str, Any]:
+    found = boxes(pairs.masks, pairs.image_size)
+    return {
+        "ablations": len(found),
+        "grid": ablations_grid(pairs.masks.hidden(pairs.image_size)),
+        "boxes": found.tolist(),
+    }
+
+
 def _pairs_images(name: str, some: MaskPairs, patches: Sequence[Patch], sets: Sets) -> Iterator[Block]:
-    """The label under each mask alone, and another one that a second mask makes of it, if any does."""
-    n = some.masks.n_masks(some.image_size)
-    table = np.empty((len(some), n, n), dtype=some.labels.dtype)
-    first, second = np.triu_indices(n)
-    table[:, first, second] = table[:, second, first] = some.labels
-    singles = some.singles()
-    other = (table != singles[:, :, None]) & (table != NO_LABEL)
-    changed = np.take_along_axis(table, other.argmax(axis=2)[:, :, None], axis=2)[:, :, 0]
-    yield Block.of(f"votes{name}", np.stack([singles, np.where(some.agreed, NO_LABEL, changed)]))
+    """Which pairs of masks leave another label than the image's, which labels, and where those of each image end."""
+    differs = some.labels != some.label[:, None]
+    yield Block.of(f"differs{name}", np.packbits(differs, axis=1))
+    yield Block.of(f"others{name}", some.labels[differs])
+    yield Block.of(f"ends{name}", differs.sum(axis=1).cumsum().astype(np.int32))
 
 
 ROOMS: Mapping[type[Evidence], Room] = {
@@ -177,7 +182,7 @@ ROOMS: Mapping[type[Evidence], Room] = {
         detects=True,
         any_patch=True,
         tell=_tell_ballots,
-        facts=lambda ballots: _drawn(ballots.strategy.regions(ballots.image_size), ballots.labels.shape[2]),
+        facts=_ballots_facts,
         blocks=lambda place, ballots: _packed(place, ballots.strategy.regions(ballots.image_size)),
         images=_ballots_images,
         views=lambda ballots: 1 if is_map(ballots) else ballots.labels.shape[1],
@@ -217,7 +222,7 @@ ROOMS: Mapping[type[Evidence], Room] = {
         bound=lambda pairs: pairs.masks.patch,
         any_patch=True,
         tell=_tell_pairs,
-        facts=lambda pairs: _drawn(pairs.masks.hidden(pairs.image_size), n_votes=2),
+        facts=_masks_facts,
         blocks=lambda place, pairs: _packed(place, pairs.masks.hidden(pairs.image_size)),
         images=_pairs_images,
         views=lambda pairs: pairs.masks.n_masks(pairs.image_size),

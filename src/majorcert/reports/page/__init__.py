@@ -27,7 +27,19 @@ from majorcert.reports.rooms import room_of
 
 LIMIT = 10_000
 """Images that the gallery and the explorer hold unless told otherwise."""
-SCRIPTS = ("payload", "majority", "reach", "ballots", "pairs", "story", "drawing", "gallery", "explorer", "page")
+SCRIPTS = (
+    "payload",
+    "majority",
+    "reach",
+    "ballots",
+    "pairs",
+    "rows",
+    "story",
+    "drawing",
+    "gallery",
+    "explorer",
+    "page",
+)
 IMAGES_PER_BLOCK = 256
 """The page unpacks one block at a time, when an image of it is looked at."""
 BY = ("", "theorem1", "theorem2", "detection")

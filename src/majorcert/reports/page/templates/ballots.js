@@ -100,7 +100,7 @@ class Tallies {
       return { label, votes: this.counts.get(label), kept: kept[slot], most: kept[slot] + nTouched };
     });
     const voted = tallies.filter(({ votes }) => votes > 0).sort((a, b) => b.votes - a.votes || a.label - b.label);
-    return { tallies: voted, nTouched, nAblations: this.nAblations, remark: "" };
+    return { tallies: voted, nTouched, nAblations: this.nAblations, remark: "", rows: [] };
   }
 }
 

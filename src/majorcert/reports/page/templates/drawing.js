@@ -70,12 +70,13 @@ function stageScale() {
   return Math.max(1, Math.floor(720 / Math.max(HEIGHT, WIDTH)));
 }
 
-function drawStage(canvas, picture, ensemble, patch, [top, left], showMap) {
+function drawStage(canvas, picture, ensemble, patch, [top, left], showMap, pointed) {
   const scale = stageScale();
   const colours = themeColours();
   const context = sized(canvas, WIDTH * scale, HEIGHT * scale);
   drawPicture(context, picture, scale, colours);
   if (showMap) drawMap(context, ensemble, patch, scale, colours, picture ? 0.55 : 0.8, scale >= 8);
+  for (const member of ensemble.members) if (member.boxes) drawMasks(context, member, [top, left], scale, pointed);
   const [height, width] = patch;
   const box = [left * scale, top * scale, width * scale, height * scale];
   const safe = !ensemble.unsafe()[top * ensemble.nLefts + left];

@@ -15,7 +15,7 @@ async function loadEnsemble(position, patch) {
 
 class Explorer {
   constructor(facts, changed) {
-    Object.assign(this, { facts, changed, isolated: null, asked: 0 });
+    Object.assign(this, { facts, changed, isolated: null, pointed: null, asked: 0 });
     this.stage = document.getElementById("stage");
     this.cards = manifest.defenders.map((_, place) => document.getElementById(`defender-${place}`));
     this.showMap = document.getElementById("show-map");
@@ -44,8 +44,15 @@ class Explorer {
   move(top, left) {
     const { nTops, nLefts } = this.ensemble;
     this.at = [Math.min(Math.max(top, 0), nTops - 1), Math.min(Math.max(left, 0), nLefts - 1)];
+    this.pointed = null;
     this.draw();
     this.changed();
+  }
+
+  // Look at a pair of masks: {member, mask, second}.
+  point(pair) {
+    this.pointed = pair;
+    this.draw();
   }
 
   // The patch's centre goes where the pointer is.
@@ -130,7 +137,7 @@ class Explorer {
   draw() {
     if (!this.ensemble) return;
     this.scene = sceneAt(this.ensemble, ...this.at);
-    drawStage(this.stage, this.picture, this.ensemble, this.patch, this.at, this.showMap.checked);
+    drawStage(this.stage, this.picture, this.ensemble, this.patch, this.at, this.showMap.checked, this.pointed);
     const verdict = document.getElementById("verdict");
     verdict.textContent = isolated(sentenceOf(this.scene));
     verdict.dataset.state = this.scene.safe ? "proved" : "open";

@@ -25,7 +25,7 @@ class RecordedReach {
   }
 
   tell() {
-    return { tallies: [], nTouched: 0, nAblations: 0, remark: "" };
+    return { tallies: [], nTouched: 0, nAblations: 0, remark: "", rows: [] };
   }
 }
 

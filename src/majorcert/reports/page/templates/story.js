@@ -114,6 +114,19 @@ function sentenceOf(scene) {
   return `Safe here: ${clauses.join("; ")}; ${listing(unmoved, "and")} cannot be moved: ${keeps}.`;
 }
 
+// A line for each mask that covers the patch: what breaks its row.
+function rowSentences(told) {
+  const clean = SPOKEN[told.label];
+  return told.rows.map(({ mask, nSeconds, dissent, nUnseen }) => {
+    if (!dissent.length) return `mask at ${mask}: ${clean} under every second mask`;
+    const where = (second) => (String(second) === String(mask) ? "alone" : `with ${second}`);
+    const few = dissent.slice(0, NAMED).map(({ second, label }) => `${SPOKEN[label]} ${where(second)}`);
+    if (dissent.length > NAMED) few.push(`${dissent.length - NAMED} more`);
+    const unseen = nUnseen ? `; under ${nUnseen} nobody looked` : "";
+    return `mask at ${mask}: not ${clean} under ${dissent.length} of ${nSeconds} second masks (${few.join("; ")})${unseen}`;
+  });
+}
+
 // Quoted names keep their own direction of writing (Unicode's first strong isolate) and do not turn the sentence round.
 function isolated(sentence) {
   return sentence.replace(/“[^”]*”/g, "\u2068$&\u2069");
