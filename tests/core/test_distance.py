@@ -11,6 +11,7 @@ from majorcert.defences.patchguard import patchguard
 from majorcert.files.scoring import LEAST, MOST, distance_of, rounded_down, votes_from_scores
 from majorcert.nets import tensor_votes as on_device
 from majorcert.reports.contents import Contents
+from majorcert.reports.page.overview import overview
 
 COLUMNS = {"strategy": "columns:2", "image_size": (4, 4)}
 THRESHOLDS = [None, 0.0, 0.1, 0.25, 0.3, 0.5, 1.0, 1.5]
@@ -199,7 +200,7 @@ def test_what_knows_no_fragile_ballots_refuses_them() -> None:
     with pytest.raises(mc.BallotsError, match="masking knows no fragile ballots"):
         patchguard(ballots, mc.Patch(1))
     with pytest.raises(mc.EvidenceError, match="a report shows votes as they were recorded"):
-        Contents([ballots], [mc.Patch(1)])
+        overview(Contents([ballots], [mc.Patch(1)]))
 
 
 def test_a_distance_of_minus_zero_is_zero() -> None:

@@ -93,6 +93,32 @@ def test_with_a_slack_an_image_can_be_silent_and_not_certified(contents: Content
         assert sentence(told, contents.class_names) in lines
 
 
+def test_fragile_ballots_count_as_touched(contents: Contents) -> None:
+    """A label can win iff all that is touched or fragile, given to it, beats what the others keep."""
+    random, seen = np.random.default_rng(2), set()
+    ballots = contents.defenders[2]
+    assert isinstance(ballots, mc.Ballots)
+    kind: dict[str, Any] = {"strategy": ballots.strategy, "image_size": ballots.image_size, "n_classes": 10}
+    near = mc.Ballots(ballots.labels, **kind, distance=random.random(ballots.labels.shape[:2])).tolerating(0.1)
+    for image in range(40):
+        _, _, told = explain(Contents([near], [PATCH]), image, PATCH, (4, 4))
+        tallies = told.testimonies[0].told.tallies
+        for one in tallies:
+            wins = all((one.most, -one.label) > (each.kept, -each.label) for each in tallies if each != one)
+            assert wins == (one.label in told.testimonies[0].can_say)
+            seen.add(wins)
+    assert seen == {True, False}
+    lines = explain(Contents([near], [PATCH]), 0, PATCH, (4, 4))[0]
+    touched = near.strategy.touched(PATCH, near.image_size).mask(4, 4)
+    assert near.fragile is not None
+    n_more = int((near.fragile[0] & ~touched).sum())
+    assert any(
+        line.endswith(f"{touched.sum()} of 144 ablations are touched, and {n_more} more are fragile") for line in lines
+    )
+    with pytest.raises(mc.EvidenceError, match="alerts are told of votes as they were recorded"):
+        explain(Contents([near], [PATCH], promise="detection"), 0, PATCH)
+
+
 def test_a_placement_can_be_chosen(contents: Contents) -> None:
     _, _, told = explain(contents, 103, PATCH, (9, 0))
     assert told == scene(contents.defenders, PATCH, 3, (9, 0))

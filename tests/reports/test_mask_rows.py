@@ -54,7 +54,7 @@ def test_a_placement_is_proved_iff_one_of_its_rows_proves(tolerance: float | Non
         assert safe is not None
         for image, top, left in np.ndindex(safe.shape):
             rows = covering_rows(pairs[image : image + 1], patch, (top, left))
-            assert any(row.proves for row in rows) == safe[image, top, left]
+            assert any(row.agreed and not row.fragile for row in rows) == safe[image, top, left]
             seen.add(bool(safe[image, top, left]))
             for row in rows:
                 mask, label = CORNERS.index(row.mask), pairs.label[image]
@@ -88,7 +88,7 @@ def test_a_fragile_row_does_not_count_and_says_so() -> None:
         "mask at 0,0: bird under every second mask; it is fragile and does not count",
         "mask at 0,2: not bird under 1 of 9 second masks (cat with 2,2)",
     ]
-    assert one.told.remark == "2 of 9 masks cover the patch; under 0 of them no second mask changes the label"
+    assert one.told.remark == "2 of 9 masks cover the patch; under 1 of them no second mask changes the label"
     assert row_alone(told(pairs, 1, (0, 3), "detection"), NAMES) == "at 0,0: bird; it is fragile and does not count"
 
 
@@ -138,11 +138,14 @@ def test_who_has_no_covering_mask_has_no_rows(promise: str) -> None:
 
 
 def test_the_command_names_them_for_both_promises(tmp_path: Path) -> None:
-    pairs = pairs_with((4, 8, 2), (4, 4, 0), provenance={"class_names": NAMES})
+    pairs = pairs_with((4, 8, 2), (4, 4, 0), provenance={"class_names": NAMES}, distance=np.full((1, 9), 0.01))
     pairs.save(tmp_path / "pairs.zarr")
     asked = ["explain", str(tmp_path / "pairs.zarr"), "--image", "0", "--patch", "3", "--at", "3,3"]
     lines = CliRunner().invoke(app, asked, catch_exceptions=False).stdout.splitlines()
     assert lines[-1] == "  mask at 2,2: not bird under 2 of 9 second masks (airplane alone; cat with 4,4)"
+    near = [*asked[:-1], "0,0", "--fragile", "0.02"]
+    lines = CliRunner().invoke(app, near, catch_exceptions=False).stdout.splitlines()
+    assert lines[-1] == "  mask at 0,0: bird under every second mask; it is fragile and does not count"
     asked += ["--promise", "detection"]
     lines = CliRunner().invoke(app, asked, catch_exceptions=False).stdout.splitlines()
     assert lines[-1] == "  under the first mask that covers the patch, at 2,2: airplane"

@@ -37,6 +37,7 @@ def explain(
     at: Annotated[
         str | None, typer.Option(help="TOP,LEFT of the patch; by default the first unsafe placement.")
     ] = None,
+    fragile: Annotated[float | None, typer.Option(help="Even if every score moves by up to this: 1e-3.")] = None,
     promise: Promised = Promise.RECOVERY,
     slack: Slack = 0,
     method: Ruled = Rule.MAJORITY,
@@ -54,6 +55,8 @@ def explain(
     """
     check_output(save, PNG)
     defenders = defenders_of(evidence)
+    if fragile is not None:
+        defenders = [each.tolerating(fragile) for each in defenders]
     (size,) = patches_of([patch], evidence[0], defenders[0])
     pictures = pictures_of(images, defenders[0], data_dir, split_seed)
     known = find_truth(truth, evidence[0], defenders[0], remark)

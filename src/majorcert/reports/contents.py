@@ -63,8 +63,6 @@ class Contents:
         first = defenders[0]
         if not len(first):
             raise EvidenceError("a report shows images, and this evidence holds none; give evidence of at least one")
-        if any(defender.as_recorded() is not defender for defender in defenders):
-            raise EvidenceError("a report shows votes as they were recorded; give the ballots without a tolerance")
         shown = promised(promise, slack, len(defenders))
         if not patches:
             raise PatchError("a report needs at least one patch size; give for example [Patch(5)]")
@@ -100,6 +98,11 @@ class Contents:
     def images(self) -> Ints:
         """(images,) the place of each image in its data set"""
         return self.defenders[0].images
+
+    @property
+    def tolerant(self) -> bool:
+        """is any of the evidence taken with a tolerance, so that some of it is fragile?"""
+        return any(defender.as_recorded() is not defender for defender in self.defenders)
 
     @property
     def n_split(self) -> int:

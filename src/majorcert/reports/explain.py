@@ -10,7 +10,7 @@ from majorcert.core.reach import Evidence
 from majorcert.core.threat import Bools, Patch
 from majorcert.core.verdict import Verdict
 from majorcert.defences.largest import largest_patch
-from majorcert.errors import DataError, PatchError
+from majorcert.errors import DataError, EvidenceError, PatchError
 from majorcert.errors.checks import parsed
 from majorcert.files.atomic import replacing
 from majorcert.files.untrusted import cleaned
@@ -55,6 +55,8 @@ def explain(
         image: its number in the data set.
         placement: (top, left); by default the first unsafe one, or the middle of the image.
     """
+    if contents.tolerant and contents.promise.alerts:
+        raise EvidenceError("alerts are told of votes as they were recorded; leave the tolerance out")
     position = position_of(contents.defenders[0], image)
     one = [defender[np.array([position])] for defender in contents.defenders]
     verdict, promise = contents.promise.judge(one, patch), contents.promise
@@ -166,7 +168,8 @@ def _defender(one: Testimony, names: Sequence[str]) -> list[str]:
     if not told.n_ablations:
         lines = [f"{says}; it can be made to say {_others(len(one.can_say) - 1)}"]
         return lines + [f"  {line}" for line in ([told.remark] if told.remark else []) + _rows(one, names)]
-    lines = [f"{says}; {told.n_touched} of {told.n_ablations} ablations are touched"]
+    fragile = f", and {told.n_fragile} more are fragile" if told.n_fragile else ""
+    lines = [f"{says}; {told.n_touched} of {told.n_ablations} ablations are touched{fragile}"]
     shown = told.tallies[:MOST_TALLIES]
     widest = max([5, *(len(names[tally.label]) for tally in shown)])
     lines.append(f"  {'label':{widest}} {told.unit:>6}   kept  at most")

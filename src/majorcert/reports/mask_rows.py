@@ -29,12 +29,12 @@ class MaskRow:
     n_seconds: int  # all masks: the mask itself is one, and hides nothing more
     dissent: tuple[Dissent, ...]  # under the mask alone first, then in the order of masks
     n_unseen: int  # second masks under which nobody looked
-    fragile: bool
+    fragile: bool  # it proves nothing, even if all agree
 
     @property
-    def proves(self) -> bool:
-        """Is the label the defender's under every second mask, and firmly so?"""
-        return not (self.dissent or self.n_unseen or self.fragile)
+    def agreed(self) -> bool:
+        """Is the label the defender's under every second mask?"""
+        return not (self.dissent or self.n_unseen)
 
 
 def boxes(masks: Masks, image_size: ImageSize) -> Ints:

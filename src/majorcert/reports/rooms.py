@@ -44,6 +44,7 @@ class Told:
 
     tallies: tuple[Tally, ...] = ()  # of every label with a vote, the most votes first
     n_touched: int = 0
+    n_fragile: int = 0  # others that may change by themselves, and count as touched
     n_ablations: int = 0
     unit: str = "votes"  # what is counted
     remark: str = ""  # of kinds that have something else to say
@@ -107,9 +108,10 @@ def is_map(evidence: Evidence) -> bool:
 
 def _tell_ballots(one: Ballots, patch: Patch, placement: Placement) -> Told:
     touched = one.strategy.touched(patch, one.image_size).mask(*placement)
-    untouched = one.labels[0][~touched]
+    untouched = one.solid()[0][~touched]
     kept = np.bincount(untouched[untouched >= 0], minlength=one.n_classes)
-    return _counted(one.counts()[0], kept, touched, np.flatnonzero(one.counts()[0]))
+    n_fragile = 0 if one.fragile is None else int(one.fragile[0][~touched].sum())
+    return _counted(one.counts()[0], kept, touched, np.flatnonzero(one.counts()[0]), n_fragile=n_fragile)
 
 
 def _tell_clipped(one: ClippedScores, patch: Patch, placement: Placement) -> Told:
@@ -119,11 +121,13 @@ def _tell_clipped(one: ClippedScores, patch: Patch, placement: Placement) -> Tol
     return replace(told, unit="points")
 
 
-def _counted(votes: Ints, kept: Ints, touched: Bools, labels: Ints, worth: int = 1) -> Told:
-    """The tallies of these labels, where each touched ablation may give any of them so many votes or points."""
+def _counted(votes: Ints, kept: Ints, touched: Bools, labels: Ints, worth: int = 1, n_fragile: int = 0) -> Told:
+    """The tallies of these labels; a touched or fragile ablation may give any of them so many votes or points."""
     n_touched, order = int(touched.sum()), sorted(labels.tolist(), key=lambda label: (-votes[label], label))
-    tallies = (Tally(at, int(votes[at]), int(kept[at]), int(kept[at]) + n_touched * worth) for at in order)
-    return Told(tuple(tallies), n_touched, len(touched))
+    tallies = (
+        Tally(at, int(votes[at]), int(kept[at]), int(kept[at]) + (n_touched + n_fragile) * worth) for at in order
+    )
+    return Told(tuple(tallies), n_touched, n_fragile, len(touched))
 
 
 def ablations_grid(regions: Bools) -> tuple[int, int]:
@@ -151,8 +155,8 @@ def _ballots_images(name: str, some: Ballots, patches: Sequence[Patch], sets: Se
 
 def _tell_pairs(one: MaskPairs, patch: Patch, placement: Placement) -> Told:
     rows, n = covering_rows(one, patch, placement), one.masks.n_masks(one.image_size)
-    n_proving = sum(row.proves for row in rows)
-    remark = f"{len(rows)} of {n} masks cover the patch; under {n_proving} of them no second mask changes the label"
+    n_agreed = sum(row.agreed for row in rows)
+    remark = f"{len(rows)} of {n} masks cover the patch; under {n_agreed} of them no second mask changes the label"
     return Told(remark=remark, rows=rows)
 
 

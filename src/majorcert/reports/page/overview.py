@@ -10,6 +10,7 @@ from majorcert.core.plurality import Ints
 from majorcert.core.threat import Patch
 from majorcert.core.verdict import Verdict
 from majorcert.defences.largest import largest_patch
+from majorcert.errors import EvidenceError
 from majorcert.reports.contents import Contents
 from majorcert.reports.rows import Row, alone, by_theorem1, safe_map
 
@@ -75,6 +76,8 @@ class Overview:
 
 def overview(contents: Contents, progress: Progress = lambda step: None) -> Overview:
     """Certify everything that the page states, by the methods of the core alone."""
+    if contents.tolerant:
+        raise EvidenceError("a report shows votes as they were recorded; give the ballots without a tolerance")
     findings = []
     for patch in contents.patches:
         progress(f"certifying against {patch}")
