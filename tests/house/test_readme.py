@@ -21,11 +21,15 @@ def rows() -> list[tuple[str, list[str], str]]:
 
 
 def defenders(who: str, recipe: str) -> list[mc.Evidence]:
+    """The masks that the row names, or all; then the voters, in one count if the row says so."""
     named = re.search(r"masks:(\d)/(\d)", who)
     stores = json.loads((STUDY / "recipes.json").read_text(encoding="utf-8"))[recipe]["defenders"]
-    wanted = f"masks-{named[1]}-{named[2]}.zarr" if named else ".zarr"
-    evidence = [mc.load_evidence(STUDY / store) for store in stores if store.endswith(wanted)]
-    return [mc.Pool(evidence)] if "in one count" in who else evidence
+    evidence = [mc.load_evidence(STUDY / store) for store in stores]
+    masks = [each for each in evidence if isinstance(each, mc.MaskPairs)]
+    voters = [each for each in evidence if isinstance(each, mc.Ballots)]
+    if named:
+        masks = [each for each in masks if str(each.masks) == named[0]]
+    return [*masks, mc.Pool(voters)] if "in one count" in who else masks + voters
 
 
 def test_the_table_has_its_rows() -> None:
@@ -33,6 +37,7 @@ def test_the_table_has_its_rows() -> None:
         *["masking"] * 2,
         *["masking-one"] * 2,
         "masking-small",
+        "mixed",
     ]
     assert all(len(cells) == 5 for _, cells, _ in rows())
 

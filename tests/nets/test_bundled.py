@@ -68,7 +68,7 @@ def test_the_masking_network_is_the_one_of_the_published_evidence() -> None:
     evidence = mc.load_evidence(HERE.parent / "results" / "cifar10" / "masking-small" / "masks-5-5.zarr")
     facts = evidence.provenance
     assert (facts["weights_sha256"], facts["view"]) == (defender.weights_sha256, defender.view)
-    assert (len(evidence), facts["split_size"], facts["precision"]) == (9000, 10_000, "bfloat16")
+    assert (len(evidence), facts["split_size"], facts["precision"]) == (10_000, 10_000, "bfloat16")
 
 
 def test_predict_works_at_once(tmp_path: Path, ensemble: mc.Ensemble) -> None:
