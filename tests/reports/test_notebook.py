@@ -51,6 +51,18 @@ def test_sentences_name_classes_places_and_promises() -> None:
     assert "0 of 0 images" in margin._repr_html_()  # type: ignore[attr-defined]
 
 
+def test_of_the_first_k_no_more_is_said_than_that_the_label_stays_among_them() -> None:
+    votes = np.array([[0, 0, 0, 0, 1, 1], [2, 2, 2, 1, 1, 0]])
+    known = {"class_names": NAMES, "threshold": None}
+    rows = mc.Ballots(votes, strategy="rows:1", image_size=(6, 4), n_classes=3, provenance=known)
+    judged = mc.top_k(rows, 2, 2)
+    assert judged.certified.tolist() == [True, False]
+    assert not mc.certify([rows], 2).certified.any(), "the label itself may change"
+    first, second = (judged.tell(k) for k in range(2))  # type: ignore[attr-defined]
+    assert first == "cat, certified: no 2x2 patch, wherever it is, drives it out of the first 2 labels"
+    assert second.endswith("these may stand ahead of it: cat, <script>dog")
+
+
 def test_evidence_of_every_kind_is_a_table() -> None:
     masks = mc.Masks(2, stride=2)
     n = masks.n_masks((6, 4))

@@ -42,16 +42,24 @@ def tell(verdict: Verdict, i: int) -> str:
     label, witness = names[verdict.predicted[i]], verdict.witness(i)
     alert = "" if verdict.alert is None else ", with an alert" if verdict.alert[i] else ", without an alert"
     if verdict.certified[i]:
-        promise = {"detection": "changes it without an alert", "unwavering": "changes it, or raises an alert"}
-        return (
-            f"{label}{alert}, certified: no {patch} patch, wherever it is, {promise.get(verdict.promise, 'changes it')}"
-        )
+        return f"{label}{alert}, certified: no {patch} patch, wherever it is, {_prevented(verdict)}"
     if witness is None:
         return f"{label}{alert}, not certified against {patch} patches"
+    top, left = witness.placement
+    where = f"{label}{alert}, not certified: with a {patch} patch at row {top}, column {left}"
+    if verdict.promise == "top-k":
+        return f"{where}, these may stand ahead of it: {', '.join(names[each] for each in witness.forced)}"
     who = [str(each.get("strategy", f"defender {at}")) for at, each in enumerate(verdict.defenders, start=1)]
     said = ", ".join(f"{cleaned(one)} says {names[to]}" for one, to in zip(who, witness.forced, strict=False))
-    top, left = witness.placement
-    return f"{label}{alert}, not certified: with a {patch} patch at row {top}, column {left}, it may be that {said}"
+    return f"{where}, it may be that {said}"
+
+
+def _prevented(verdict: Verdict) -> str:
+    """What no patch does to a certified label, by the promise."""
+    if verdict.promise == "top-k":
+        return f"drives it out of the first {cleaned(verdict.method.removeprefix('top-'))} labels"
+    more = {"detection": " without an alert", "unwavering": ", or raises an alert"}
+    return "changes it" + more.get(verdict.promise, "")
 
 
 def verdict_html(verdict: Verdict) -> str:
