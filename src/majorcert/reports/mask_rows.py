@@ -47,9 +47,7 @@ def covering_rows(one: MaskPairs, patch: Patch, placement: Placement) -> tuple[M
     """The rows of the masks that cover the patch there, of evidence of one image."""
     covering = np.flatnonzero(one.masks.covering(patch, one.image_size)[placement])
     corners = [(int(top), int(left)) for top, left in boxes(one.masks, one.image_size)[:, :2]]
-    first, second = np.triu_indices(n := len(corners))
-    table = np.empty((n, n), dtype=one.labels.dtype)
-    table[first, second] = table[second, first] = one.labels[0]
+    table, n = one.table()[0], len(corners)
     fragile = np.zeros(n, dtype=bool) if one.fragile is None else one.fragile[0]
     return tuple(
         MaskRow(
