@@ -11,6 +11,7 @@ from majorcert.core.regions import Strategy
 from majorcert.core.threat import Bools, ImageSize
 from majorcert.errors import StrategyError
 from majorcert.errors.checks import parsed, whole
+from majorcert.errors.frozen import filled
 
 WIDTH = "the width of Fields in pixels"
 
@@ -27,7 +28,7 @@ class Fields(Strategy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "width", whole(self.width or self.size, WIDTH, StrategyError))
+        filled(self, width=whole(self.width or self.size, WIDTH, StrategyError))
 
     def __str__(self) -> str:
         across = f"x{self.width}" if self.width != self.size else ""

@@ -14,6 +14,7 @@ from majorcert.core.threat import Patch
 from majorcert.core.verdict import Verdict
 from majorcert.errors import DataError, EvidenceError, PatchError
 from majorcert.errors.checks import check_together
+from majorcert.errors.frozen import filled
 from majorcert.files.photo import Photos
 from majorcert.files.truth import split_size
 from majorcert.files.untrusted import cleaned
@@ -71,7 +72,8 @@ class Contents:
         for verdict in verdicts:
             if not np.array_equal(verdict.images, first.images):
                 raise EvidenceError(f"the verdict {verdict.method!r} is of other images than the evidence")
-        self.__dict__.update(
+        filled(
+            self,
             defenders=tuple(defenders),
             names=defender_names(defenders),
             patches=tuple(dict.fromkeys(patches)),
