@@ -28,7 +28,7 @@ class Clipped(Testimony):
         """The labels that win without the touched ablations, if they are given the slack."""
         return {where: winners(self._without(hit), slack) for where, hit in self.touched.items()}
 
-    def provoked(self, where: Placement, slack: int = 0) -> Sets:
+    def provoked(self, where: Placement, slack: int) -> Sets:
         """Any label: nothing is promised of what an attack makes of the rest."""
         return dict.fromkeys(self.touched, frozenset(range(len(self.points[0]))))
 

@@ -50,7 +50,7 @@ class Testimony(Protocol):
         """What a patch there can change: placements with the same are the same to it."""
         return where
 
-    def provoked(self, where: Placement, slack: int = 0) -> Sets:
+    def provoked(self, where: Placement, slack: int) -> Sets:
         """The labels that it may say without each placement, on an image that is attacked at this one."""
         raise EvidenceError(f"verify does not know what {type(self).__name__} says without a part of an attacked image")
 
@@ -125,7 +125,7 @@ def opinion_of(method: str, told: Sequence[Testimony], slack: int = 0) -> Opinio
     return Opinion(predicted, certified, argument if certified else "", safe, sets)
 
 
-def strongest(told: Sequence[Testimony], unwavering: bool, slack: int = 0) -> str:
+def strongest(told: Sequence[Testimony], unwavering: bool, slack: int) -> str:
     """The strongest promise that holds for one image, of which it is known whether it is unwavering."""
     if unwavering:
         return "unwavering"
@@ -160,7 +160,7 @@ def top_opinion(told: Testimony, k: int, most: int) -> Opinion:
     return Opinion(told.label, certified, "top-k" if certified else "", safe, ahead)
 
 
-def alert_of(told: Sequence[Testimony], slack: int = 0) -> bool:
+def alert_of(told: Sequence[Testimony], slack: int) -> bool:
     """Is there an alert on this image: is the plurality of what is said without some placement another label?
 
     With a slack, which is for one voting defender: do another label's votes there beat the label's and the slack?

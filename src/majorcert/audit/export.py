@@ -19,7 +19,7 @@ def exported(
     evidence: Sequence[Evidence],
     patch: Size,
     *,
-    claim: str = "exact",
+    claim: str,
     slack: int = 0,
     rows: Sequence[int] | None = None,
     origins: Sequence[Origin] | None = None,

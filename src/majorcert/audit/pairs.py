@@ -47,7 +47,7 @@ class Pairs(Testimony):
     def attack(self, where: Placement) -> Hashable:
         return self.covering[where]
 
-    def provoked(self, where: Placement, slack: int = 0) -> Sets:
+    def provoked(self, where: Placement, slack: int) -> Sets:
         """The same if the label under every mask that does not cover the patch may be any."""
         seen = frozenset(range(len(self.table))) - self.covering[where]
         return replace(self, fragile=self.fragile | seen).without(slack)

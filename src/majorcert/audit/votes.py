@@ -66,7 +66,7 @@ class Votes(Testimony):
     def attack(self, where: Placement) -> Hashable:
         return tuple(each.touched[where] for each in self.members)
 
-    def provoked(self, where: Placement, slack: int = 0) -> Sets:
+    def provoked(self, where: Placement, slack: int) -> Sets:
         """What wins without each placement, if ballots that the patch touches may be any; the label has the slack."""
         attacked = replace(
             self, members=[replace(each, fragile=each.fragile | each.touched[where]) for each in self.members]

@@ -91,13 +91,11 @@ def load_scores(path: str | PathLike[str], images: slice = slice(None)) -> Score
         raise StoreError(f"{path}: its scores cannot be used ({reason(error)})") from error
 
 
-def load_masked(
-    path: str | PathLike[str], patch: Patch, mask: Patch | None = None, threshold: float = 0.0
-) -> MaskedScores:
+def load_masked(path: str | PathLike[str], patch: Patch, mask: Patch | None, threshold: float) -> MaskedScores:
     """A defender that masks (PatchGuard), from the scores of a store; of votes alone, each counts as one point.
 
     Args:
-        mask: what it guards against; by default what is on record, or else `patch`.
+        mask: what it guards against; None for what is on record, or else `patch`.
     """
     store = Store.open(path)
     if mask is None and store.kind is not BALLOTS:

@@ -166,7 +166,7 @@ def containing(patches: Sequence[Patch]) -> Patch:
     return Patch(max(each.height for each in patches), max(each.width for each in patches))
 
 
-def supports(n_photo: int, n_network: int, filter: Filter = "bilinear") -> tuple[Places, Places]:
+def supports(n_photo: int, n_network: int, filter: Filter) -> tuple[Places, Places]:
     """The first and the last photo pixel of a side that each network pixel depends on.
 
     In halves of a pixel and multiplied out, so that all is whole numbers: photo pixel x has its centre at
@@ -181,7 +181,7 @@ def supports(n_photo: int, n_network: int, filter: Filter = "bilinear") -> tuple
     return np.maximum(first, 0), np.minimum(last, n_photo - 1)
 
 
-def spread(side: int, n_photo: int, n_network: int, filter: Filter = "bilinear") -> int:
+def spread(side: int, n_photo: int, n_network: int, filter: Filter) -> int:
     """The most network pixels in a row whose supports meet so many photo pixels in a row, wherever these are."""
     first, last = supports(n_photo, n_network, filter)
     begin = np.arange(n_photo - side + 1)
@@ -189,7 +189,7 @@ def spread(side: int, n_photo: int, n_network: int, filter: Filter = "bilinear")
     return int(met.max())
 
 
-def side_on_photo(side: int, n_photo: int, n_network: int, filter: Filter = "bilinear") -> int:
+def side_on_photo(side: int, n_photo: int, n_network: int, filter: Filter) -> int:
     """The most photo pixels in a row that never change more than `side` network pixels, wherever they are.
 
     To change one more, a patch must reach from the last photo pixel of some network pixel to the first one of another

@@ -20,7 +20,7 @@ from majorcert.errors import StoreError
 from majorcert.files.atomic import found_again, replacing
 from majorcert.files.chunks import MAX_CHUNK_BYTES, MAX_CHUNKS, check_chunks, check_codecs, check_folder, made_at
 from majorcert.files.kinds import BALLOTS, KINDS, Array, Arrays, Kind
-from majorcert.files.packing import PLAIN, Packing
+from majorcert.files.packing import Packing
 from majorcert.files.seal import FORMAT, SEAL, VERSION, fingerprint, plain, seal_of, sealed, unsealed
 from majorcert.files.untrusted import check_room, cleaned, reason
 
@@ -46,7 +46,7 @@ class Store:
 
     @classmethod
     def create(
-        cls, path: str | PathLike[str], arrays: Layout, attributes: Mapping[str, Any], packing: Packing = PLAIN
+        cls, path: str | PathLike[str], arrays: Layout, attributes: Mapping[str, Any], packing: Packing
     ) -> "Store":
         """Lay out a store for arrays of the given shapes and types, and nothing in it."""
         import zarr
@@ -73,7 +73,7 @@ class Store:
 
     @classmethod
     def create_or_open(
-        cls, path: str | PathLike[str], arrays: Layout, attributes: Mapping[str, Any], packing: Packing = PLAIN
+        cls, path: str | PathLike[str], arrays: Layout, attributes: Mapping[str, Any], packing: Packing
     ) -> "Store":
         """Go on with the store at that path, if it was laid out for the very same thing; else lay out a new one.
 

@@ -153,7 +153,7 @@ def check_company(
 
 
 def is_steady(
-    network: Network, shape: tuple[int, int, int], tile: int, like: Tensor, map_size: tuple[int, ...] = ()
+    network: Network, shape: tuple[int, int, int], tile: int, like: Tensor, map_size: tuple[int, ...]
 ) -> bool:
     """Whether a view gets the same answer at another place of a tile; in some sizes a GPU's kernels round otherwise."""
     views, shift = _noise(shape, tile, like), Seats(tile, 0).shift

@@ -26,8 +26,8 @@ def predictions(
     asked: Sequence[str],
     resizing: Resizing,
     class_names: Sequence[str],
-    promise: str = "recovery",
-    slack: int = 0,
+    promise: str,
+    slack: int,
 ) -> list[dict[str, Any]]:
     """A row for each photo, as plain JSON.
 
@@ -80,8 +80,8 @@ def masked_apart(
     asked: Sequence[str],
     resizing: Resizing,
     class_names: Sequence[str],
-    promise: str = "recovery",
-    slack: int = 0,
+    promise: str,
+    slack: int,
 ) -> list[dict[str, Any]]:
     """The same by one pool, masked for each photo against the smallest patch that contains all it is asked about."""
     pool, rows = cast(Pool, pooled[0]), dict[int, dict[str, Any]]()
@@ -94,7 +94,7 @@ def masked_apart(
     return [rows[k] for k in range(len(photos))]
 
 
-def about(image_size: ImageSize, promise: str = "recovery", slack: int = 0) -> str:
+def about(image_size: ImageSize, promise: str, slack: int) -> str:
     """What a certificate is about, in a sentence; under detection also what an alert is."""
     even, proved = (
         (f", even if it were given {slack} votes or points more", " and the label is certified") if slack else ("", "")
@@ -129,7 +129,7 @@ def key(given: str, patch: Patch) -> str:
 
 
 def as_table(
-    rows: Sequence[dict[str, Any]], asked: Sequence[str], image_size: ImageSize, promise: str = "recovery"
+    rows: Sequence[dict[str, Any]], asked: Sequence[str], image_size: ImageSize, promise: str
 ) -> tuple[list[str], list[list[str]]]:
     """The header and the cells of a table."""
     of = f"of {image_size[0]}x{image_size[1]}"
@@ -142,9 +142,7 @@ def as_table(
     return ["image", "label", *columns], [_cells(row) for row in rows]
 
 
-def closing(
-    rows: Sequence[dict[str, Any]], image_size: ImageSize, promise: str = "recovery", slack: int = 0
-) -> list[str]:
+def closing(rows: Sequence[dict[str, Any]], image_size: ImageSize, promise: str, slack: int) -> list[str]:
     """What is said below the table: what it is about and, of one photo, what is proved of it."""
     return [about(image_size, promise, slack), *([_sentence(rows[0])] if len(rows) == 1 else [])]
 

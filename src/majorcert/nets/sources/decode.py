@@ -69,7 +69,7 @@ def glance(path: Path) -> tuple[ImageSize, bool]:
         raise DataError(f"cannot read the image {path}: {_damaged(error)}") from None
 
 
-def resized(image: "Image", image_size: ImageSize, resizing: Resizing = SQUASHED) -> "Image":
+def resized(image: "Image", image_size: ImageSize, resizing: Resizing) -> "Image":
     """An image of mode L or RGB in the networks' size: by the filter alone, as `files.photo` counts."""
     from PIL import Image
 

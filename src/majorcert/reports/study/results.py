@@ -199,7 +199,7 @@ def patches_up_to(bound: Patch | None, image_size: ImageSize) -> list[Patch]:
 
 
 def _largest_sides(
-    study: CaseStudy, defenders: Sequence[Evidence], known: Sequence[Verdict], bound: Patch | None = None
+    study: CaseStudy, defenders: Sequence[Evidence], known: Sequence[Verdict], bound: Patch | None
 ) -> Ints:
     """(sides + 1,) how many images are correct and certified against squares of this side, and not of the next.
 
