@@ -56,7 +56,7 @@ def left_standing(scores: Voices, windows: Touched, share: Fraction) -> tuple[In
 
 
 @dataclass(frozen=True)
-class Bounds:
+class Rivalry:
     """The rivals of the clean label in every window, and what a patch there may leave of it."""
 
     image: Ints
@@ -72,7 +72,7 @@ class Bounds:
     """(images, ablations) those of the clean label"""
 
     @classmethod
-    def of(cls, scores: Voices, label: Ints, windows: Touched, share: Fraction) -> "Bounds":
+    def of(cls, scores: Voices, label: Ints, windows: Touched, share: Fraction) -> "Rivalry":
         """A rival ends with at most its untouched points / (1 - share), the clean label with at least its untouched
         points less the loudest window of those; which is no louder than the loudest of all windows.
         """
@@ -104,7 +104,7 @@ def masked_reach(scores: Voices, label: Ints, windows: Touched, share: Fraction)
     A rival can iff the most it may end with beats the least that is left of the clean label. That least is worked
     out only where its two bounds disagree about some rival.
     """
-    bounds = Bounds.of(scores, label, windows, share)
+    bounds = Rivalry.of(scores, label, windows, share)
     rivals = np.full((len(label), scores.n_classes, *bounds.fewest.shape[1:]), -1, dtype=bounds.rivals.dtype)
     rivals[bounds.image, bounds.rival] = bounds.rivals
     # What is masked of the clean label is no quieter than what this window leaves of any other.
@@ -121,7 +121,7 @@ def masked_reach(scores: Voices, label: Ints, windows: Touched, share: Fraction)
 
 def masked_certified(scores: Voices, label: Ints, windows: Touched, share: Fraction) -> Bools:
     """(images,) is the clean label alone in reach everywhere? As `masked_reach` says, without saying what else is."""
-    bounds = Bounds.of(scores, label, windows, share)
+    bounds = Rivalry.of(scores, label, windows, share)
     possible, masks = np.ones(len(label), dtype=bool), windows.masks().reshape(-1, bounds.own.shape[1])
     firsts = np.searchsorted(bounds.image, np.arange(len(label)))  # each image has its clean label at least
     strongest = np.maximum.reduceat(bounds.rivals, firsts).reshape(len(label), len(masks))
