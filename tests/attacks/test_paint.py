@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from majorcert.attacks.paint import Pool, cheap_patches, noise, paste, solids
+from majorcert.attacks.paint import Stock, cheap_patches, noise, paste, solids
 from majorcert.core.threat import Patch
 
 SIZE = (7, 9)
@@ -43,26 +43,26 @@ def test_gradients_reach_the_patch_and_nothing_else() -> None:
 
 def test_pieces_are_parts_of_images_of_the_wanted_label() -> None:
     images = torch.arange(4, dtype=torch.uint8)[:, None, None, None].expand(-1, 3, *SIZE).contiguous()
-    pool = Pool(images, torch.tensor([0, 1, 1, 2]))
+    stock = Stock(images, torch.tensor([0, 1, 1, 2]))
     rng = np.random.default_rng(0)
-    assert set(pool.pieces(50, Patch(2), rng, label=1).ravel().tolist()) == {1, 2}
-    assert set(pool.pieces(80, Patch(2), rng).ravel().tolist()) == {0, 1, 2, 3}
-    assert set(pool.pieces(80, Patch(2), rng, label=7).ravel().tolist()) == {0, 1, 2, 3}, "there is no such label"
+    assert set(stock.pieces(50, Patch(2), rng, label=1).ravel().tolist()) == {1, 2}
+    assert set(stock.pieces(80, Patch(2), rng).ravel().tolist()) == {0, 1, 2, 3}
+    assert set(stock.pieces(80, Patch(2), rng, label=7).ravel().tolist()) == {0, 1, 2, 3}, "there is no such label"
     whole = pictures(1)
-    (piece,) = Pool(whole, torch.tensor([0])).pieces(1, Patch(*SIZE), rng)
+    (piece,) = Stock(whole, torch.tensor([0])).pieces(1, Patch(*SIZE), rng)
     assert np.array_equal(piece, whole[0].numpy())
 
 
 def test_cheap_patches_are_solid_noise_and_transplanted() -> None:
     rng = np.random.default_rng(0)
-    patches, kinds = cheap_patches(20, Patch(2, 3), Pool(pictures(5), torch.arange(5)), rng)
+    patches, kinds = cheap_patches(20, Patch(2, 3), Stock(pictures(5), torch.arange(5)), rng)
     assert patches.shape == (20, 3, 2, 3)
     assert patches.dtype == np.uint8
     assert [kinds.count(kind) for kind in ("solid", "noise", "transplant")] == [6, 4, 10]
     assert (patches[:6] == patches[:6, :, :1, :1]).all()
     assert set(patches[:6].ravel().tolist()) == {0, 255}
     assert len({patch.tobytes() for patch in patches[:6]}) == 6
-    assert len(cheap_patches(1, Patch(1), Pool(pictures(1), torch.zeros(1)), rng)[0]) == 1
+    assert len(cheap_patches(1, Patch(1), Stock(pictures(1), torch.zeros(1)), rng)[0]) == 1
 
 
 def test_noise_and_solids_have_any_number_of_channels() -> None:

@@ -12,7 +12,7 @@ from majorcert.attacks import second_round
 from majorcert.attacks.aim import Aim
 from majorcert.attacks.descent import descend
 from majorcert.attacks.effort import Effort
-from majorcert.attacks.paint import Pool, paste
+from majorcert.attacks.paint import Stock, paste
 from majorcert.attacks.placements import needs, sites_of
 from majorcert.attacks.run import AttackRun
 from majorcert.attacks.second_round import SOME_ROWS, SecondRound
@@ -45,8 +45,8 @@ def defender() -> mc.MaskingDefender:
 
 def victim(folder: Path) -> Victim:
     data, ensemble = pictures(), mc.Ensemble([defender()])
-    pool, effort = Pool(data.images, torch.arange(len(data)) % 3), Effort(restarts=2, steps=3, placements=2)
-    under = AttackRun(ensemble, data, np.arange(len(data)), pool, PATCH, effort, None, None, folder)
+    stock, effort = Stock(data.images, torch.arange(len(data)) % 3), Effort(restarts=2, steps=3, placements=2)
+    under = AttackRun(ensemble, data, np.arange(len(data)), stock, PATCH, effort, None, None, folder)
     return under._victim(data.images, list(ensemble.evidence(data.images)), np.arange(len(data)))
 
 

@@ -16,7 +16,7 @@ from majorcert.attacks.aim import Aim
 from majorcert.attacks.descent import objective
 from majorcert.attacks.effort import Effort
 from majorcert.attacks.logbook import Logbook
-from majorcert.attacks.paint import Pool, paste
+from majorcert.attacks.paint import Stock, paste
 from majorcert.attacks.placements import sites_of
 from majorcert.attacks.victim import Sites
 from majorcert.nets.data import Dataset
@@ -83,9 +83,9 @@ def every_site(n_images: int) -> Sites:
 
 def a_run(kind: str, folder: Path, slack: int = 0) -> run.AttackRun:
     images = pictures()
-    pool = Pool(images.images, images.labels)
+    stock = Stock(images.images, images.labels)
     return run.AttackRun(
-        ensemble(kind), images, np.arange(len(images)), pool, PATCH, EFFORT, None, None, folder, "detection", slack
+        ensemble(kind), images, np.arange(len(images)), stock, PATCH, EFFORT, None, None, folder, "detection", slack
     )
 
 

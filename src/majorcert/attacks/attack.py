@@ -10,7 +10,7 @@ import torch
 
 from majorcert.attacks.effort import Effort
 from majorcert.attacks.logbook import Logbook
-from majorcert.attacks.paint import Pool
+from majorcert.attacks.paint import Stock
 from majorcert.attacks.run import AttackRun
 from majorcert.attacks.summary import summarised
 from majorcert.core.threat import Patch, as_patch
@@ -102,12 +102,12 @@ def attack(
     if undefended is not None:
         classifiers = {"undefended": (Ensemble([undefended]), out / "undefended"), **classifiers}
     numbers = np.sort(shuffled(len(images), how.seed)[:n_images])
-    sample, pool = images.subset(torch.from_numpy(numbers)), Pool(images.images, images.labels)
+    sample, stock = images.subset(torch.from_numpy(numbers)), Stock(images.images, images.labels)
     runs: dict[str, AttackRun] = {}
     for name, (each, folder) in classifiers.items():
         each.defenders[0].check_fit(images)
         kept: tuple[Promise, int] = (promise, slack) if name == "defended" else ("recovery", 0)
-        runs[name] = AttackRun(each, sample, numbers, pool, size, how, precision, batch_size, folder, *kept)
+        runs[name] = AttackRun(each, sample, numbers, stock, size, how, precision, batch_size, folder, *kept)
     # All are opened before any work is done, so that settings which do not fit are refused at once.
     logs = {name: Logbook(run.folder / ROWS, run.about()) for name, run in runs.items()}
     for name, run in runs.items():

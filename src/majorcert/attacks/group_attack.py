@@ -16,7 +16,7 @@ from majorcert.attacks.aim import Aim, rival_gaps
 from majorcert.attacks.descent import descend, probe
 from majorcert.attacks.effort import Effort
 from majorcert.attacks.group import Group, Judge, Outcome
-from majorcert.attacks.paint import Pixels, Pool, cheap_patches, noise, paste
+from majorcert.attacks.paint import Pixels, Stock, cheap_patches, noise, paste
 from majorcert.attacks.placements import needs, placements_to_probe, sites_of
 from majorcert.attacks.victim import Sites
 from majorcert.core.plurality import Ints
@@ -28,10 +28,10 @@ many are judged whatever they seem."""
 
 
 def attack_group(
-    group: Group, effort: Effort, pool: Pool, judge: Judge, *, batch_size: int, progress: Callable[[int], None]
+    group: Group, effort: Effort, stock: Stock, judge: Judge, *, batch_size: int, progress: Callable[[int], None]
 ) -> list[Outcome]:
     """Attack every image of the group until the ensemble is fooled or the effort is spent."""
-    under_attack = GroupAttack(group, effort, pool, judge, batch_size, progress)
+    under_attack = GroupAttack(group, effort, stock, judge, batch_size, progress)
     under_attack.try_cheap_patches()
     for wave in range(effort.placements):
         under_attack.follow_gradients(wave)
@@ -42,9 +42,9 @@ class GroupAttack:
     """What is known so far of each image of the group, and what is tried next."""
 
     def __init__(
-        self, group: Group, effort: Effort, pool: Pool, judge: Judge, batch_size: int, progress: Callable[[int], None]
+        self, group: Group, effort: Effort, stock: Stock, judge: Judge, batch_size: int, progress: Callable[[int], None]
     ) -> None:
-        self.group, self.effort, self.pool, self.judge = group, effort, pool, judge
+        self.group, self.effort, self.stock, self.judge = group, effort, stock, judge
         self.batch_size, self.progress = batch_size, progress
         self.outcomes = [Outcome() for _ in group.numbers]
         self.device = group.victim.clean.device
@@ -59,7 +59,7 @@ class GroupAttack:
         group, effort, victim = self.group, self.effort, self.group.victim
         rngs = [self._rng(image, 0) for image in range(len(group.numbers))]
         placements = placements_to_probe(victim, group.safe, effort.probed, rngs)
-        made = [cheap_patches(effort.cheap, group.patch, self.pool, rng) for rng in rngs]
+        made = [cheap_patches(effort.cheap, group.patch, self.stock, rng) for rng in rngs]
         patches = np.stack([each for each, _ in made])
         shape = len(rngs), effort.probed, effort.cheap  # every patch of an image at every placement of it
         image = np.broadcast_to(np.arange(len(rngs))[:, None, None], shape).reshape(-1)
@@ -148,7 +148,7 @@ class GroupAttack:
         parts = [
             self.begin[image, wave][None],
             own[None],
-            self.pool.pieces(n_pieces, patch, rng, rival),
+            self.stock.pieces(n_pieces, patch, rng, rival),
             noise(max(0, n - 2 - n_pieces), self.patch_shape[0], patch, rng),
         ]
         return np.concatenate(parts)[:n]

@@ -29,7 +29,7 @@ def paste(images: Tensor, patches: Tensor, top: Tensor, left: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True, eq=False)
-class Pool:
+class Stock:
     """Labelled uint8 images that pieces are taken from."""
 
     images: Tensor
@@ -63,15 +63,15 @@ def solids(n: int, channels: int, patch: Patch, rng: np.random.Generator) -> Pix
     return np.broadcast_to(colours[:, :, None, None], (n, channels, patch.height, patch.width)).copy()
 
 
-def cheap_patches(n: int, patch: Patch, pool: Pool, rng: np.random.Generator) -> tuple[Pixels, list[str]]:
+def cheap_patches(n: int, patch: Patch, stock: Stock, rng: np.random.Generator) -> tuple[Pixels, list[str]]:
     """(n, C, h, w) patches that need no gradient, half of them transplanted, and of which kind each is."""
-    channels = pool.images.shape[1]
+    channels = stock.images.shape[1]
     n_solid, n_noise = n - n // 2 - n // 5, n // 5
     n_pieces = n - n_solid - n_noise
     kinds = ["solid"] * n_solid + ["noise"] * n_noise + ["transplant"] * n_pieces
     parts = [
         solids(n_solid, channels, patch, rng),
         noise(n_noise, channels, patch, rng),
-        pool.pieces(n_pieces, patch, rng),
+        stock.pieces(n_pieces, patch, rng),
     ]
     return np.concatenate(parts), kinds

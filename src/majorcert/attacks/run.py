@@ -15,7 +15,7 @@ from majorcert.attacks.effort import Effort
 from majorcert.attacks.group import Group, Outcome
 from majorcert.attacks.group_attack import attack_group
 from majorcert.attacks.logbook import Logbook, Row, write_png
-from majorcert.attacks.paint import Pool
+from majorcert.attacks.paint import Stock
 from majorcert.attacks.placements import Choice
 from majorcert.attacks.surrogate import Surrogate
 from majorcert.attacks.victim import Victim
@@ -47,7 +47,7 @@ class AttackRun:
     ensemble: Ensemble
     images: Dataset  # with their labels
     numbers: Ints  # (N,) the places of the images in the whole split
-    pool: Pool
+    stock: Stock
     patch: Patch
     effort: Effort
     asked: Precision | None  # the precision of the search, if it is not to be what suits
@@ -140,7 +140,7 @@ class AttackRun:
             found = attack_group(
                 _group(self._victim(images, before, correct), images, numbers, verdict, correct),
                 self.effort,
-                self.pool,
+                self.stock,
                 lambda which, painted, placements: watchdog.judge(correct[which], painted, placements),
                 batch_size=self.batch_size,
                 progress=progress,
