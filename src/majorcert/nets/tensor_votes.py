@@ -33,7 +33,7 @@ def distance_of(scores: Tensor, threshold: float | None) -> Tensor:
 
 
 def rounded_down(distance: Tensor) -> Tensor:
-    """The distances as they are kept, in float16: the same as `majorcert.distance.rounded_down`, but on the device."""
+    """The distances as they are kept, in float16: the same as `files.scoring.rounded_down`, but on the device."""
     bits = distance.clamp(max=MOST).view(torch.int32)
     kept = ((bits.clamp(min=1) - 1) & COARSE).view(torch.float32)
     return (kept * (kept >= LEAST)).half()

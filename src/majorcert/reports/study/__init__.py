@@ -4,7 +4,7 @@ FOLDER/recipes.json          {recipe: {"defenders": [store, ...], "epochs", "gpu
                                        "alternatives"}}
 FOLDER/truth.npy             the true label of every image of the split
 FOLDER/RECIPE/columns-4.zarr evidence stores, named in recipes.json relative to FOLDER
-FOLDER/results.json          what `reports.results` makes of the above; anyone can make it again
+FOLDER/results.json          what `reports.study.results` makes of the above; anyone can make it again
 """
 
 import re
