@@ -137,7 +137,10 @@ def checked_tolerance(tolerance: Any, distance: Array | None, whose: Any) -> tup
     if not (isinstance(tolerance, int | float | np.number) and 0 <= tolerance < 2**1000):
         raise BallotsError(f"a tolerance is how far scores may move, a number of 0 or more; got {tolerance!r}")
     if distance is None:
-        raise BallotsError(f"{whose!r} was recorded without distances; vote again, or use Ballots.from_scores")
+        raise BallotsError(
+            f"{whose!r} was recorded without distances, which only ballots and pairs of masks can have; of these vote "
+            "again, or use Ballots.from_scores"
+        )
     return float(tolerance), distance
 
 
