@@ -10,16 +10,15 @@ from PIL import Image
 
 from majorcert.core.threat import Patch, as_patch
 from majorcert.errors import DataError, PatchError
+from majorcert.files.asked_patches import blamed, read_patches
 from majorcert.files.photo import (
     HALVES,
     Filter,
     Fit,
     Photos,
     Resizing,
-    blamed,
     patch_from_photo,
     patch_on_photo,
-    read_patches,
     side_on_photo,
     spread,
     supports,

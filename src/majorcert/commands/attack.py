@@ -20,9 +20,8 @@ from majorcert.commands.options import (
     Slack,
     SplitSeed,
 )
-from majorcert.files.photo import blamed, is_of_photo, read_patches
+from majorcert.files.asked_patches import blamed, is_of_photo, known_bound, read_patches
 from majorcert.reports.attack_record import alerts_told, attack_table
-from majorcert.reports.predictions import known_bound
 from majorcert.reports.terminal import bar, complain, remark, say_json, say_table
 
 if TYPE_CHECKING:
@@ -51,9 +50,7 @@ def attack(
     cheap: Annotated[int, typer.Option(min=1, help="Cheap patches (solid, noise, transplanted) at each.")] = 20,
     seed: Annotated[int, typer.Option(min=0, help="Draws the images and everything random.")] = 0,
     device: Device = "auto",
-    precision: Annotated[
-        str | None, typer.Option(help="Of the search: 'float32' or 'bfloat16', the default on CUDA; judged in float32.")
-    ] = None,
+    precision: Annotated[str | None, typer.Option(help="Of the search, as `vote` takes it; judged in float32.")] = None,
     batch_size: Annotated[
         int | None, typer.Option(min=1, help="Candidates at once; by default as many as suit.")
     ] = None,

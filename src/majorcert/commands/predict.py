@@ -7,8 +7,10 @@ import numpy as np
 import typer
 
 from majorcert.commands.options import RULE, Allow, Bounded, Device, Json, Promise, Promised, Rule, SkipBad, Slack
-from majorcert.files.photo import Photos, read_patches
-from majorcert.reports.predictions import as_table, closing, distinct, known_bound, masked_apart, predictions, remarks
+from majorcert.files.asked_patches import distinct, known_bound, read_patches
+from majorcert.files.photo import Photos
+from majorcert.reports.prediction_text import as_table, closing, remarks
+from majorcert.reports.predictions import Question, masked_apart, predictions
 from majorcert.reports.promises import promised
 from majorcert.reports.terminal import bar, remark, say_json, say_table
 
@@ -33,7 +35,7 @@ def predict(
     bounded: Bounded = True,
     pool: Annotated[bool, typer.Option("--pool", hidden=True, help="Now --method pool.")] = False,
     device: Device = "auto",
-    precision: Annotated[str | None, typer.Option(help="'float32' or 'bfloat16'; by default bfloat16 on CUDA.")] = None,
+    precision: Annotated[str | None, typer.Option(help="As `vote` takes it; by default bfloat16 on CUDA.")] = None,
     allow: Allow = None,
     skip_bad: SkipBad = False,
     json: Json = False,
@@ -72,6 +74,7 @@ def predict(
     asked = distinct(patch or (["5"] if max(together.image_size) <= 32 else ["2%"]), together.image_size)
     resizing, files, found = resizing_of(together.defenders), photo_files(image), list[dict[str, Any]]()
     reading: dict[str, Any] = {"skip_bad": skip_bad, "told": remark}
+    question = Question(asked, resizing, together.class_names, promise, slack)
     with bar("predicting") as shown:
         for photos in read_photos(files, together.image_size, together.channels, resizing, **reading):
             for some in [[photo] for photo in photos] if masked else [photos]:
@@ -84,7 +87,7 @@ def predict(
                 else:
                     evidence = together.evidence(pixels, promise=promise.value)
                 tell_of = masked_apart if method == Rule.MASKED_POOL else predictions
-                found += tell_of(evidence, sizes, asked, resizing, together.class_names, promise, slack)
+                found += tell_of(evidence, sizes, question)
                 shown.show(len(found), len(files), f"{len(found):,} of {len(files):,} photos")
     if not ensemble:
         remark("by the ensemble for the ten classes of CIFAR-10 that comes along; --ensemble takes another")
@@ -93,6 +96,6 @@ def predict(
     if json:
         say_json(found)
         return
-    say_table(*as_table(found, asked, together.image_size, promise))
-    for told in closing(found, together.image_size, promise, slack):
+    say_table(*as_table(found, together.image_size, question))
+    for told in closing(found, together.image_size, question):
         remark(told)

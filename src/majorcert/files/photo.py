@@ -121,46 +121,6 @@ def in_pixels(given: Any) -> str | None:
     return text[:-2] if text.endswith("px") else None
 
 
-def is_of_photo(given: str) -> bool:
-    """Whether a patch is asked for by what it is on the photo: "2%" or "75x100px"."""
-    return in_pixels(given) is not None or given.strip().endswith("%")
-
-
-def read_patches(given: Sequence[str], image_size: ImageSize, photos: Photos | None) -> list[Patch]:
-    """The patches on the networks' image that "5", "3x7", "2%" and "75x100px" mean, with the photos if there are any.
-
-    Sides alone are in pixels of that image. A share is one of each photo, or of that image if no photo is known of.
-    """
-    found = []
-    for each in given:
-        found.append(photos.patch(each, image_size) if photos and is_of_photo(each) else as_patch(each, image_size))
-        found[-1].n_placements(image_size)
-    return found
-
-
-def blamed(given: str, image_size: ImageSize, photos: Photos | None) -> str:
-    """Which photo makes a patch of the photos far larger than most of them need, to end a sentence with; else nothing.
-
-    It is as large all the same: what is said of all photos must hold for this one. But one such photo costs the
-    certificates of many.
-    """
-    if photos is None or not is_of_photo(given):
-        return ""
-    found = {size: patch_from_photo(given, size, image_size, photos.resizing) for size in sorted(photos.sizes)}
-    usual = sorted(found.values(), key=lambda each: each.height * each.width)[(len(found) - 1) // 2]
-    far = {size for size, each in found.items() if _far(each.height, usual.height) or _far(each.width, usual.width)}
-    if not far:
-        return ""
-    size = max(far, key=lambda size: max(found[size].height / usual.height, found[size].width / usual.width))
-    who = f"{photos.files.get(size, 'a photo')} of {size[0]}x{size[1]} pixels"
-    return f", because of {who}; without photos so small or narrow about {usual}, as for half of the photo sizes"
-
-
-def _far(side: int, usual: int) -> bool:
-    """Whether a side is longer than usual by over a quarter, and over a pixel."""
-    return side > usual + usual // 4 + 1
-
-
 def containing(patches: Sequence[Patch]) -> Patch:
     """The smallest patch that contains all of these."""
     return Patch(max(each.height for each in patches), max(each.width for each in patches))

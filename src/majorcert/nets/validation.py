@@ -15,7 +15,7 @@ from majorcert.core.reach import Evidence
 from majorcert.core.threat import ImageSize, Patch
 from majorcert.defences.bounds import Sizes
 from majorcert.defences.masking import Masks
-from majorcert.files.photo import read_patches
+from majorcert.files.asked_patches import read_patches
 from majorcert.nets.blueprint import Blueprint
 from majorcert.nets.data import Dataset
 from majorcert.nets.device import place_among

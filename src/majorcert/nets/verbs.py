@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from majorcert.files.asked_patches import blamed, is_of_photo, read_patches
 from majorcert.files.names import file_names
-from majorcert.files.photo import blamed, is_of_photo, read_patches
 from majorcert.nets import shards
 from majorcert.nets import train as training
 from majorcert.nets.config import TrainConfig

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from majorcert.core.reach import Evidence
 from majorcert.core.threat import Patch
 from majorcert.errors.checks import check_together
+from majorcert.files.asked_patches import blamed, is_of_photo, read_patches
 from majorcert.files.evidence import load_evidence
-from majorcert.files.photo import blamed, is_of_photo, read_patches
 from majorcert.files.photo_sizes import find_photos
 from majorcert.reports.abstention import abstentions, sentence, too_many
 from majorcert.reports.contents import defender_names

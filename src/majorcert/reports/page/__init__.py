@@ -22,7 +22,6 @@ from majorcert.reports.page.overview import Findings, Overview, overview
 from majorcert.reports.page.palette import PALETTE
 from majorcert.reports.page.sprite import Sprites, spaced, sprites
 from majorcert.reports.payload import Block, script_json
-from majorcert.reports.predictions import on_photos
 from majorcert.reports.rooms import room_of
 
 LIMIT = 10_000
@@ -112,7 +111,7 @@ def page(
         ballots_ratio=_ballots_ratio(contents),
         rooms=list(map(room_of, contents.defenders)),
         abstained=_abstained(contents),
-        on_photos=on_photos(contents.photos, contents.patches, contents.image_size),
+        on_photos=_on_photos(contents),
         explorer_patches=_explorer_patches(contents),
         blocks=blocks,
         manifest=script_json(_manifest(contents, list(facts), shown, blocks, pictures)),
@@ -223,6 +222,22 @@ def _abstained(contents: Contents) -> list[str]:
     """A sentence for each defender that has images without a vote, and says the first class there."""
     found = abstentions(contents.names, contents.defenders)
     return [abstention(name, n, len(contents)) for name, n in found.items() if n]
+
+
+def _on_photos(contents: Contents) -> list[str]:
+    """What certificates for the patches say of the photos that the images were made of, in sentences."""
+    if (photos := contents.photos) is None:
+        return []
+    size = contents.image_size
+    found = [(patch, photos.covered(patch, size)) for patch in contents.patches]
+    told = [
+        f"{patch} covers patches of up to {height}x{width} pixels" if height and width else f"{patch} covers none"
+        for patch, (height, width) in found
+    ]
+    return [
+        f"certificates are about the decoded photos after they were resized to {size[0]}x{size[1]}; of the pixels of "
+        f"every photo, {', '.join(told)}; what was painted before a JPEG was compressed is not covered"
+    ]
 
 
 def _explorer_patches(contents: Contents) -> list[Patch]:
