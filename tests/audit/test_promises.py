@@ -142,8 +142,14 @@ def test_methods_that_are_none_are_refused() -> None:
     with pytest.raises(mc.EvidenceError, match="votes, and Pairs has none"):
         differences(replace(verdict, defenders=(masks.provenance,)), [masks])
     alone = replace(mc.drs(masks, 1, bound="local"), method="drs-margin", safe=None)
-    with pytest.raises(mc.EvidenceError, match="margin is about votes, and the evidence is of mask-pairs"):
+    with pytest.raises(mc.EvidenceError, match="margin is about ballots or pool, and the evidence is of mask-pairs"):
         differences(alone, [masks])
+    columns = [votes("columns:1", 1)]
+    local = mc.drs(columns[0], 1, bound="local")
+    assert differences(local, columns) == []
+    for method in ("pg-drs", "pg-pool"):
+        with pytest.raises(mc.EvidenceError, match=f"{method} is about .*, and the evidence is of ballots"):
+            differences(replace(local, method=method), columns)
 
 
 def test_an_alert_is_told_as_recorded_whatever_tolerance_the_evidence_came_with() -> None:
@@ -198,3 +204,24 @@ def test_the_published_shares_are_what_the_evidence_gives() -> None:
                 assert row[name] == round(100 * (holds == name).mean(), 2)
             assert row["at_will"] == round(100 * found[row["who"]].alertable.mean(), 2)
     assert len(rows) == 9
+
+
+def test_a_threshold_of_null_is_not_one_that_is_not_there() -> None:
+    about: dict[str, Any] = {"strategy": "columns:1", "image_size": (1, 6), "n_classes": 3}
+    labels = np.array([[0, 0, 0, 0, 1, 2]])
+    unknown, single = mc.Ballots(labels, **about), mc.Ballots(labels, **about, provenance={"threshold": None})
+    claimed = mc.top_k(single, (1, 2), 2)
+    assert claimed.certified.all()
+    assert not mc.top_k(unknown, (1, 2), 2).certified.any()
+    assert differences(claimed, [single]) == []
+    assert "threshold of defender 1" in differences(claimed, [unknown])
+
+
+def test_numbers_of_numpy_are_kept_as_numbers(tmp_path: Path) -> None:
+    columns = votes("columns:1", 1)
+    for verdict in (
+        mc.joint([columns], 1, slack=np.int64(2)).unwavering,
+        mc.top_k(columns, 1, np.int64(2), per_ballot=np.int64(1)),
+    ):
+        verdict.save(tmp_path / "verdict.jsonl")
+        assert differences(mc.Verdict.load(tmp_path / "verdict.jsonl"), [columns]) == []

@@ -377,7 +377,7 @@ def test_mistakes_are_refused(tmp_path: Path) -> None:
     large = replace(verdict, patch=mc.Patch(9))
     assert "a 9x9 patch does not fit in a 8x8 image" in refuses(large, evidence, tmp_path)
     nameless: Any = replace(verdict, defenders=({},) * 3)
-    assert "strategy of defender 1: expected rows:2, found None" in fails(nameless, evidence, tmp_path)
+    assert "strategy of defender 1: expected rows:2, found not on record" in fails(nameless, evidence, tmp_path)
 
 
 def test_the_sample_is_chosen_by_the_seed() -> None:
@@ -829,3 +829,28 @@ def test_a_distance_of_masks_may_be_one_step_larger(recorded: float, anew: float
     """Two distances that differ in the last bit may be rounded down to neighbouring steps."""
     check, _ = revote.check_pairs(tables(0, [recorded] * 4), [0], tables(0, [anew] * 4), EXCESS, EXCESS)
     assert len(check.differences) == found
+
+
+def test_a_tolerance_of_a_kind_that_has_none_is_refused() -> None:
+    distance = np.full((1, 4), 0.01)
+    member = mc.Ballots(np.zeros((1, 4), int), strategy="columns:1", image_size=(4, 4), n_classes=2, distance=distance)
+    masked = mc.patchguard(pool := mc.Pool([member]), 1)
+    evidence = [mc.MaskedPool(pool, mc.Patch(1))]
+    assert judged_anew(masked, evidence, range(1))
+    (record,) = masked.defenders
+    for forged in ({**record, "fragile": 0.4}, {**record, "members": [{**record["members"][0], "fragile": 0.4}]}):
+        with pytest.raises(mc.MajorcertError, match="tolerance"):
+            judged_anew(replace(masked, defenders=(forged,)), evidence, range(1))
+
+
+def test_evidence_of_other_class_names_is_no_ensemble() -> None:
+    def votes(names: list[str]) -> mc.Ballots:
+        about: dict[str, Any] = {"strategy": "columns:1", "image_size": (4, 4), "n_classes": 2}
+        return mc.Ballots(np.zeros((1, 4), int), **about, provenance={"class_names": names})
+
+    ours, other = votes(["cat", "dog"]), votes(["dog", "cat"])
+    verdict = mc.certify([ours, ours], 1)
+    assert not mc.verify(verdict, [ours, ours]).differences
+    forged = replace(verdict, defenders=(ours.provenance, other.provenance))
+    found = mc.verify(forged, [ours, other]).differences
+    assert [each.what for each in found] == ["class_names of evidence 2, as of those before"]

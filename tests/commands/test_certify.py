@@ -110,6 +110,9 @@ def test_a_promise_of_the_label_that_each_method_makes(stores: list[Path], tmp_p
     assert refused.exit_code == 2
     assert "detection is promised of majorcert-exact, pool or drs-local, not of drs-margin" in refused.stderr
     assert "slack is for one voting defender" in asked("certify", *stores, *promised, "--slack", "1").stderr
+    other = asked("certify", *stores, "--patch", "1", "--method", "detection", "--promise", "unwavering")
+    assert other.exit_code == 2
+    assert "the method 'detection' promises just that, not unwavering" in other.stderr
 
 
 def test_methods_are_called_as_in_the_table(stores: list[Path], tmp_path: Path) -> None:

@@ -37,8 +37,15 @@ from majorcert.errors import EvidenceError
 METHODS = ("drs-margin", *ALONE, "majorcert-exact", "majorcert-paper", "detection", "unwavering")
 PROMISES = {"detection": "detection", "unwavering": "unwavering"}
 """What methods prove; others recovery, but for those that show the first k."""
+ONLY_OF = {"drs-margin": ("ballots", "pool"), "pg-drs": ("scores",), "pg-pool": ("masked-pool",)}
+"""Methods that are about some kinds alone."""
 NOT_OF_VOTES = {"scores_one", "fragile", "per_ballot"}
 """What evidence says of the scores beside its votes, and what a verdict says of how it was made."""
+TOLERANT = ("ballots", "pool", "mask-pairs")
+"""Kinds of which it is defined what may change within a tolerance."""
+SHARED = ("images_sha256", "class_names")
+"""What the evidence of all defenders says alike, where it says it."""
+NOT_THERE = "not on record"
 
 
 def judged_anew(
@@ -116,11 +123,16 @@ def _check_covered(verdict: Verdict, evidence: Sequence[Evidence]) -> None:
                 f"the verdict says that defender {place} is of {kind_of(origin)}, and its evidence is of "
                 f"{kind_of(each.provenance)}; give the stores that it was made from"
             )
-        if verdict.method == "drs-margin" and kind_of(origin) not in ("ballots", "pool"):
-            raise EvidenceError(f"drs-margin is about votes, and the evidence is of {kind_of(origin)}; certify again")
+        if kind_of(origin) not in (kinds := ONLY_OF.get(verdict.method, (kind_of(origin),))):
+            kind, these = kind_of(origin), " or ".join(kinds)
+            raise EvidenceError(f"{verdict.method} is about {these}, and the evidence is of {kind}; certify again")
         records, parts = members_of(origin), parts_of(each, origin)
         if len(records) != len(parts):
             raise EvidenceError(f"the verdict pools {len(records)} defenders, the evidence {len(parts)}")
+        if kind_of(origin) not in TOLERANT and any(tolerance_of(each) is not None for each in (origin, *records)):
+            raise EvidenceError(
+                f"the verdict claims a tolerance, and evidence of {kind_of(origin)} knows none; certify again"
+            )
         for record, part in zip(records, parts, strict=True):
             if tolerance_of(record) is not None and getattr(part, "distance", None) is None:
                 raise EvidenceError(
@@ -143,22 +155,25 @@ def _promise(verdict: Verdict) -> Check:
 
 
 def _provenance(verdict: Verdict, evidence: Sequence[Evidence]) -> Check:
-    """Does the verdict say of each defender what its evidence says, and were all shown the same images?"""
+    """Does the verdict say of each defender what its evidence says, and were all shown the same images and classes?
+
+    What is null is not what is not there: of a threshold the first says that a ballot names one label.
+    """
     differences = []
     for place, (origin, each) in enumerate(zip(verdict.defenders, evidence, strict=True), start=1):
         claimed, recorded = _of_votes(origin), _of_votes(each.provenance)
         for key in sorted({*claimed, *recorded}):
-            if recorded.get(key) != claimed.get(key):
-                differences.append(Difference(f"{key} of defender {place}", recorded.get(key), claimed.get(key)))
+            expected, found = recorded.get(key, NOT_THERE), claimed.get(key, NOT_THERE)
+            if expected != found:
+                differences.append(Difference(f"{key} of defender {place}", expected, found))
         pooled = kind_of(origin) == "pool" and "fragile" in origin
         if pooled and origin["fragile"] != (least := _least_tolerance(origin)):
             differences.append(Difference(f"fragile of defender {place}, as of its members", least, origin["fragile"]))
-        others = [other.provenance.get("images_sha256") for other in evidence[:place]]
-        hashes = [sha256 for sha256 in others if sha256 is not None]
-        if others[-1] is not None and others[-1] != hashes[0]:
-            differences.append(
-                Difference(f"images_sha256 of evidence {place}, as of those before", hashes[0], others[-1])
-            )
+        for key in SHARED:
+            others = [other.provenance.get(key) for other in evidence[:place]]
+            known = [each for each in others if each is not None]
+            if others[-1] is not None and others[-1] != known[0]:
+                differences.append(Difference(f"{key} of evidence {place}, as of those before", known[0], others[-1]))
     return Check("provenance", len(evidence), tuple(differences))
 
 

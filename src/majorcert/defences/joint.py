@@ -74,7 +74,7 @@ def joint(defenders: Sequence[Evidence], patch: Patch, *, slack: int = 0) -> Joi
         certified[images] = _silent([as_pool(each[images]) for each in defenders], patch, slack)
     holds = np.select([certified, recovery.certified, detection.certified], STRONGEST_FIRST, "none")
     told: dict[str, Any] = {"certified": certified, "by": np.where(certified, "unwavering", ""), "holds": holds}
-    told |= {"slack": slack, "safe": None, "witnesses": (None,) * len(certified)}
+    told |= {"slack": detection.slack, "safe": None, "witnesses": (None,) * len(certified)}
     told |= {"method": "unwavering", "promise": "unwavering"}
     return Joint(recovery, detection, replace(recovery, **told))
 

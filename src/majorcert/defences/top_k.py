@@ -36,7 +36,7 @@ def top_k(evidence: Evidence, patch: Patch, k: int, *, per_ballot: int | None = 
     patch, pool = as_patch(patch, evidence.image_size), as_pool(evidence)
     if type(pool) is not Pool:
         raise EvidenceError(f"top-k is about votes, got {type(evidence).__name__}; give ballots or a pool")
-    if whole(k, "k", EvidenceError) > evidence.n_classes:
+    if (k := whole(k, "k", EvidenceError)) > evidence.n_classes:
         raise EvidenceError(f"k is a number of labels up to the {evidence.n_classes} that there are, got {k}")
     most = _most_labels(pool, per_ballot)
     n_rows, n_columns = patch.n_placements(evidence.image_size)
@@ -46,7 +46,7 @@ def top_k(evidence: Evidence, patch: Patch, k: int, *, per_ballot: int | None = 
         some = pool[start : start + step]
         safe[start : start + step], found = _judged(some, patch, k, min(most, k))
         witnesses += found
-    record = {**evidence.provenance, **({} if per_ballot is None else {"per_ballot": per_ballot})}
+    record = {**evidence.provenance, **({} if per_ballot is None else {"per_ballot": most})}
     verdict = verdict_of([evidence], patch, f"top-{k}", "top-k", safe, tuple(witnesses), promise="top-k")
     return replace(verdict, defenders=(record,))
 

@@ -46,6 +46,8 @@ def judged(
         promise: "recovery", or another one of the label that the method makes.
     """
     if method == "detection":
+        if promise not in ("recovery", "detection"):
+            raise EvidenceError(f"the method 'detection' promises just that, not {promise}; leave --method out")
         method, promise = "majorcert-exact", "detection"
     if promise != "recovery" and method not in PROMISING:
         raise EvidenceError(f"{promise} is promised of {', '.join(PROMISING[:-1])} or {PROMISING[-1]}, not of {method}")
