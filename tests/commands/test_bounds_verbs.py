@@ -42,7 +42,7 @@ def test_bounds_go_through_every_verb(data: Path, bounded: Path, tmp_path: Path)
     store, verdict = tmp_path / "bounded.zarr", tmp_path / "v.jsonl"
     done("certify", store, "--patch", "2", "-o", verdict)
     result = asked("certify", store, "--patch", "3x2")
-    assert "bounds:2 speaks of patches up to 2x2: of 3x2" in result.output
+    assert "bounds:2 speaks of patches up to 2x2: against 3x2 it certifies no image" in result.output
     found = mc.Verdict.load(verdict)
     assert found.certified.sum() > 0
     how = ("--weights", bounded, "--images", data, "--sample", "all", "--json")

@@ -193,6 +193,30 @@ def test_explain_report_and_info_take_every_kind(stores: list[Path], tmp_path: P
     assert told("info", stores[2])["claims"]["kind"] == "mask-pairs"
 
 
+def test_a_patch_beyond_the_bound_is_told_by_every_verb(stores: list[Path], tmp_path: Path) -> None:
+    said = "masks:2/3 speaks of patches up to 2x2: against 3x1 it certifies no image"
+    np.save(tmp_path / "truth.npy", np.ones(N, dtype=int))
+    known = ("--truth", tmp_path / "truth.npy")
+    for verb in (
+        ("certify",),
+        ("report", "-o", tmp_path / "page.html"),
+        ("explain", "--image", "3"),
+        ("advise", *known),
+    ):
+        assert said in asked(*verb, *stores, "--patch", "3x1").stderr, verb
+        assert said not in asked(*verb, *stores, "--patch", "1x2").stderr, verb
+
+
+def test_what_masks_keep_from_changing_is_rows(tmp_path: Path) -> None:
+    masks = mc.Masks(2, stride=3)
+    n, store = masks.n_masks(SIZE), tmp_path / "far.zarr"
+    about: dict[str, Any] = {"masks": masks, "image_size": SIZE, "n_classes": N_CLASSES}
+    mc.MaskPairs(np.ones((N, n, n), dtype=int), distance=np.full((N, n), 0.5), **about).save(store)
+    said = asked("certify", store, "--patch", "1", "--fragile", "0.1").stderr
+    assert f"0 of {N * n} rows are fragile" in said
+    assert f"0 of {N * n} rows could change" in told("info", store)["fragile"]
+
+
 def test_explain_and_report_tell_of_detection(stores: list[Path], tmp_path: Path) -> None:
     detection = ("--patch", "1", "--promise", "detection")
     evidence = [load_evidence(store) for store in stores]

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 import majorcert as mc
 from majorcert.commands.app import app
-from majorcert.reports.advise import Choice, advice, choices
+from majorcert.reports.advise import Choice, advice, briefly, choices
 
 SIZE, PATCH = (6, 6), mc.Patch(1)
 
@@ -87,7 +87,11 @@ def choice(who: str, certified: float, clean: float = 0.9, **more: object) -> Ch
         ),
         ([choice("a", 0.6), choice("d", 0.8, promise="detection", alerts=0.1)], "d (80.0%", "bound"),
         ([choice("a", 0.6), choice("d", 0.6, promise="detection", alerts=0.1)], "take a", "alert"),
-        ([choice("a", 0.0), choice("d", 0.0, promise="detection", alerts=1.0)], "nothing here certifies", "take"),
+        (
+            [choice("a", 0.0), choice("d", 0.0, promise="detection", alerts=1.0)],
+            "no image is both right and certified",
+            "take",
+        ),
     ],
 )
 def test_the_sentence_follows_from_the_numbers(found: list[Choice], told: str, not_told: str) -> None:
@@ -115,3 +119,16 @@ def test_the_verb_shows_the_table_and_refuses_without_labels(truth: np.ndarray, 
     assert len(told[0]["choices"]) == 8
     members = run(app, ["certify", *stores, "--patch", "1"]).stdout.splitlines()
     assert [line.split("\t")[0] for line in members[1:]] == ["rows:2 + columns:2", "rows:2", "columns:2"]
+
+
+def test_masks_are_advised_on_by_the_patch_that_they_are_made_for(truth: np.ndarray) -> None:
+    """A wrong label may be certified: what counts is right as well."""
+    masks = mc.Masks(2, stride=2)
+    n = masks.n_masks(SIZE)
+    for labels, told in (
+        (truth, "Against 2x2 patches take masks:2/2 (100.0%"),
+        ((truth + 1) % 3, "Against 2x2 patches no"),
+    ):
+        table = np.repeat(labels, n * n).reshape(-1, n, n)
+        pairs = mc.MaskPairs(table, masks=masks, image_size=SIZE, n_classes=3)
+        assert briefly([pairs], mc.Patch(3), truth).startswith(told)

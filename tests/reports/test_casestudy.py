@@ -292,9 +292,12 @@ def test_beside_masks_the_voters_of_an_ensemble_are_one_pool(folder: Path, defen
     publish(pairs, folder / "masks" / "masks-5-4.zarr")
     described = json.loads((folder / "recipes.json").read_text(encoding="utf-8"))
     votes = described["best"]["defenders"]
-    described = {"mixed": {"defenders": [votes[0], "masks/masks-5-4.zarr", *votes[1:]]}}
+    described = {"masking": {"defenders": ["masks/masks-5-4.zarr"], "alternatives": True}}
+    described["mixed"] = {"defenders": [votes[0], "masks/masks-5-4.zarr", *votes[1:]]}
     (folder / "recipes.json").write_text(json.dumps(described), encoding="utf-8")
-    rows = [row for row in compute(CaseStudy.read(folder))["rows"] if len(row["defenders"]) > 1]
+    results = compute(study := CaseStudy.read(folder))
+    assert "recipe mixed" in study_text(study, results).partition("MASKING: here a bound")[2]
+    rows = [row for row in results["rows"] if len(row["defenders"]) > 1]
     assert {(row["method"], row["promise"]) for row in rows} == {
         ("majorcert-theorem1", "recovery"),
         ("majorcert-exact", "recovery"),

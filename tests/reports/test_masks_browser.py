@@ -104,6 +104,8 @@ def _point(page: Any, second: int) -> str:
 def test_a_cell_that_is_pointed_at_says_its_masks_and_its_label(report: Path, open_page: Open) -> None:
     page = open_page(report, "#image=1&patch=5x5&at=6,6")
     assert page.locator(".pointed").inner_text() == ""
+    assert "no vote" not in page.locator("#legend").inner_text()
+    assert "theorem" not in page.locator("#fact-verdict").inner_text()
     assert _point(page, 40) == f"Under the masks at 6,6 and {_corner(40)}: cat."
     assert _point(page, 91) == f"Under the masks at 6,6 and {_corner(91)}: “שלום”."
     assert _point(page, 22) == "Under the mask at 6,6 alone: “7”."

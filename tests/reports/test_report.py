@@ -76,6 +76,7 @@ def test_notes_are_of_the_kinds_that_are_shown(made: tuple[Contents, Overview]) 
     texts = [page(*made), page(masking, overview(masking))]
     assert ["Each cell is one ablation" in text for text in texts] == [True, False]
     assert ["Dashed: the masks that cover it" in text for text in texts] == [False, True]
+    assert ["takes for granted that no patch is larger than" in text for text in texts] == [False, True]
 
 
 def test_classes_and_confusion_add_up(made: tuple[Contents, Overview]) -> None:

@@ -22,7 +22,7 @@ def advise(evidence: Stores, patch: Patches, truth: Truth = None, json: Json = F
     if defenders[0].provenance.get("split") == "test":
         remark("these are test images: what is chosen by them is not measured by them any more; use the split 'val'")
     found = []
-    for size in patches_of(patch, evidence[0], defenders[0]):
+    for size in patches_of(patch, evidence[0], defenders):
         ways = choices(defenders, size, labels)
         told = advice(ways, size)
         found.append({"patch": str(size), "choices": [vars(each) for each in ways], "advice": told})

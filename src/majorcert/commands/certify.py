@@ -13,7 +13,7 @@ from majorcert.files.outputs import VERDICT, check_output
 from majorcert.files.truth import find_truth
 from majorcert.files.verdicts import save_all
 from majorcert.reports.asked import defenders_of, patches_of
-from majorcert.reports.methods import METHODS, as_table, counted, fragility, judged, remarks, unknown, used_by
+from majorcert.reports.methods import METHODS, as_table, counted, fragility, judged, remarks, used_by
 from majorcert.reports.terminal import remark, say_json, say_table
 
 Method = StrEnum("Method", {name: name for name in METHODS})  # type: ignore[misc]
@@ -48,13 +48,13 @@ def certify(
     check_output(out, VERDICT)
     check_alerting(promise != "recovery" or "detection" in (method or []), slack)
     defenders = defenders_of(evidence)
-    patches = patches_of(patch, evidence[0], defenders[0])
+    patches = patches_of(patch, evidence[0], defenders)
     guarded = None if mask is None else as_patch(mask, defenders[0].image_size)
     labels = find_truth(truth, evidence[0], defenders[0], remark)
     if fragile is not None:
         defenders = [each.tolerating(fragile) for each in defenders]
-    for sentence in [*(fragility(defenders) if fragile is not None else []), *unknown(defenders, patches)]:
-        remark(sentence)
+        for sentence in fragility(defenders):
+            remark(sentence)
     results = []
     for chosen in [*(method or []), *(f"top-{k}" for k in top or [])] or ["majorcert-exact"]:
         for each in patches:

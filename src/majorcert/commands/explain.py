@@ -57,7 +57,7 @@ def explain(
     defenders = defenders_of(evidence)
     if fragile is not None:
         defenders = [each.tolerating(fragile) for each in defenders]
-    (size,) = patches_of([patch], evidence[0], defenders[0])
+    (size,) = patches_of([patch], evidence[0], defenders)
     pictures = pictures_of(images, defenders[0], data_dir, split_seed)
     known = find_truth(truth, evidence[0], defenders[0], remark)
     together = ruled(method, defenders, [size])

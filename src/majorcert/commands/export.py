@@ -24,6 +24,6 @@ def export(
     defenders = defenders_of(evidence)
     judged = [Pool(defenders)] if pool else defenders
     typer.echo(FIRST_LINE)
-    for each in patches_of(patch, evidence[0], defenders[0]):
+    for each in patches_of(patch, evidence[0], defenders):
         for line in exported(judged, (each.height, each.width), claim=claim, slack=slack):
             typer.echo(line)

@@ -90,7 +90,8 @@ def predict(
                 found += tell_of(evidence, sizes, question)
                 shown.show(len(found), len(files), f"{len(found):,} of {len(files):,} photos")
     if not ensemble:
-        remark("by the ensemble for the ten classes of CIFAR-10 that comes along; --ensemble takes another")
+        masks = "" if patch else "; --patch 5 lets its masks answer, which must know that no patch is larger"
+        remark(f"by the ensemble for the ten classes of CIFAR-10 that comes along; --ensemble takes another{masks}")
     for told in remarks(found):
         remark(told)
     if json:

@@ -50,7 +50,7 @@ def report(
     check_output(out, PAGE)
     with stderr.status("reading the evidence") as shown:
         defenders = defenders_of(evidence)
-        patches = patches_of(patch, evidence[0], defenders[0])
+        patches = patches_of(patch, evidence[0], defenders)
         contents = Contents(
             ruled(method, defenders, patches),
             patches,

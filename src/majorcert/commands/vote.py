@@ -74,7 +74,7 @@ def vote(
     labels = find_truth(None, stores[0], voted[0]) if len(voted) == len(stores) else None
     if labels is not None and len({(each.image_size, each.n_classes) for each in voted}) == 1:
         by = "choose by the split 'val', not by test images; " if split == "test" else ""
-        (patch,) = patches_of([SHARE], stores[0], voted[0])
+        (patch,) = patches_of([SHARE], stores[0], voted)
         remark(f"{briefly(voted, patch, labels)}; {by}`majorcert advise` tells more")
     if json:
         say_json({"evidence": stores})

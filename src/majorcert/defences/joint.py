@@ -56,7 +56,7 @@ class Joint:
 
     @property
     def alertable(self) -> Bools:
-        """(images,) can an attacker raise an alert at will? Of votes just these; with slack, tolerance or masks at most."""
+        """(images,) can an attacker raise an alert? Of votes just these; under slack, fragility or masks at most."""
         return ~self.unwavering.certified
 
 

@@ -14,6 +14,7 @@ from majorcert.core.reach import Evidence
 from majorcert.core.threat import Patch
 from majorcert.core.verdict import Verdict
 from majorcert.defences.pool import Pool
+from majorcert.reports.bound import presumed, within
 from majorcert.reports.contents import defender_names
 from majorcert.reports.rooms import room_of
 from majorcert.reports.score import score
@@ -51,16 +52,15 @@ def choices(defenders: Sequence[Evidence], patch: Patch, truth: npt.ArrayLike) -
     for who, some, together in _ways(defenders):
         rooms = [room_of(each) for each in some]
         views = sum(room.views(each) for room, each in zip(rooms, some, strict=True))
-        bounded = any(room.presumes and room.bound(each) is not None for room, each in zip(rooms, some, strict=True))
-        found.append(_choice(who, majorcert(together, patch), truth, views, bounded))
+        found.append(_choice(who, majorcert(together, patch), truth, views, bool(presumed(some))))
         if all(room.detects for room in rooms):
             found.append(_choice(who, detect(together, patch), truth, views, True))
     return found
 
 
 def briefly(defenders: Sequence[Evidence], patch: Patch, truth: Ints) -> str:
-    """Advice by some of the images."""
-    n = min(len(truth), BRIEF)
+    """Advice by some of the images, against as much of the patch as all defenders speak of."""
+    n, patch = min(len(truth), BRIEF), within(defenders, patch)
     return advice(choices([each[:n] for each in defenders], patch, truth[:n]), patch)
 
 
@@ -90,9 +90,8 @@ def advice(found: Sequence[Choice], patch: Patch) -> str:
     recovery = [each for each in found if each.promise == "recovery"]
     best = _best(recovery)
     if best.certified == 0:
-        told = (
-            f"Against {patch} patches nothing here certifies an image: try smaller patches, other strategies or masks"
-        )
+        others = "other strategies" if best.knows else "other strategies or masks"
+        told = f"Against {patch} patches no image is both right and certified: try smaller patches, {others}"
     else:
         told = f"Against {patch} patches take {_told(best)}"
     free = [each for each in recovery if not each.knows]
@@ -103,7 +102,7 @@ def advice(found: Sequence[Choice], patch: Patch) -> str:
         told += f"; where an alert will do, detection by {_told(other)}"
         told += f", with alerts on {_percent(other.alerts or 0)} of clean images"
     if max(each.clean for each in recovery) <= best.usual:
-        told += f"; but none is right more often than who always says the most frequent label, {_percent(best.usual)}"
+        told += f"; none is right more often than who always says the most frequent label, {_percent(best.usual)}"
     return f"{told} ({best.n:,} images: differences under {100 * _doubt(best):.1f} points may be chance)"
 
 

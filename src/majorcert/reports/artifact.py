@@ -16,6 +16,7 @@ from majorcert.files.store import Store
 from majorcert.files.untrusted import cleaned, read_object
 from majorcert.reports.abstention import abstentions
 from majorcert.reports.attack_record import attack_folder, attack_summary, is_attack
+from majorcert.reports.rooms import ROOMS
 from majorcert.reports.study.record import case_study
 
 FRAGILE = 1e-3
@@ -143,9 +144,9 @@ def _evidence(path: Path) -> Artifact:
     state = "complete" if not n_missing else f"images that are still to be voted on: {n_missing}"
     found: dict[str, Any] = {"images": store.n_images, "state": state, "scores": "scores" in store}
     if "distance" in store:
-        distance = store.read("distance")
+        distance, unit = store.read("distance"), ROOMS[store.kind.evidence].solid
         n_fragile = int((distance <= np.float64(FRAGILE)).sum())
-        found["fragile"] = f"{n_fragile} of {distance.size} ballots could change if every score moved by {FRAGILE}"
+        found["fragile"] = f"{n_fragile} of {distance.size} {unit} could change if every score moved by {FRAGILE}"
     if not n_missing:
         found["images_without_a_vote"] = abstentions([""], [load_evidence(path)])[""]
     return Artifact("evidence", found, dict(store.attributes))

@@ -9,6 +9,7 @@ from majorcert.files.asked_patches import blamed, is_of_photo, read_patches
 from majorcert.files.evidence import load_evidence
 from majorcert.files.photo_sizes import find_photos
 from majorcert.reports.abstention import abstentions, sentence, too_many
+from majorcert.reports.bound import beyond
 from majorcert.reports.contents import defender_names
 from majorcert.reports.terminal import complain, remark
 
@@ -21,9 +22,12 @@ def defenders_of(stores: Sequence[str]) -> list[Evidence]:
     return defenders
 
 
-def patches_of(asked: Sequence[str], store: str, evidence: Evidence) -> list[Patch]:
-    """The patches on the networks' image that are asked for; what one of the photos comes to is told."""
-    photos, size = find_photos(store, evidence), evidence.image_size
+def patches_of(asked: Sequence[str], store: str, defenders: Sequence[Evidence]) -> list[Patch]:
+    """The patches on the networks' image that are asked for.
+
+    What one of the photos comes to is told, and of which patches a defender can say nothing.
+    """
+    photos, size = find_photos(store, defenders[0]), defenders[0].image_size
     found = read_patches(asked, size, photos)
     for given, patch in zip(asked, found, strict=True):
         if photos and is_of_photo(given):
@@ -33,6 +37,8 @@ def patches_of(asked: Sequence[str], store: str, evidence: Evidence) -> list[Pat
             remark(f"{patch} covers {covered[0]}x{covered[1]} pixels, or more, of every decoded photo")
         elif is_of_photo(given):
             remark(f"{given} of the {size[0]}x{size[1]} pixels that the networks see: {patch}")
+    for told in beyond(defenders, found):
+        remark(told)
     return found
 
 

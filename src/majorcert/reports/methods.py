@@ -119,19 +119,6 @@ def guarded(stores: Sequence[str], patches: Sequence[Patch]) -> list[Verdict]:
     return [patchguard(scores, patch) for scores in map(load_scores, kept) for patch in patches]
 
 
-def unknown(defenders: Sequence[Evidence], patches: Sequence[Patch]) -> list[str]:
-    """A sentence for each defender and each patch that is larger than any which its evidence speaks of."""
-    found = []
-    for name, each in zip(defender_names(defenders), defenders, strict=True):
-        bound = room_of(each).bound(each)
-        for patch in patches:
-            if bound is not None and (patch.height > bound.height or patch.width > bound.width):
-                found.append(
-                    f"{name} speaks of patches up to {bound}: of {patch} it proves nothing; vote for larger ones"
-                )
-    return found
-
-
 def counted(judged: Judged, truth: Ints | None) -> dict[str, Any]:
     """What a verdict comes to, as plain JSON; against the truth where it is known."""
     who, method, verdict = judged
@@ -199,12 +186,12 @@ def remarks(lines: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def fragility(defenders: Sequence[Any]) -> list[str]:
-    """For each defender, how many of its ballots the tolerance makes fragile."""
+    """For each defender, how many of its ballots, or of the rows of its masks, the tolerance makes fragile."""
     found = []
     for name, each in zip(defender_names(defenders), defenders, strict=True):
         n_fragile, n = int(each.fragile.sum()), each.fragile.size
         found.append(
-            f"{name}: {n_fragile:,} of {n:,} ballots are fragile ({100 * n_fragile / max(n, 1):.2f}%)"
+            f"{name}: {n_fragile:,} of {n:,} {room_of(each).solid} are fragile ({100 * n_fragile / max(n, 1):.2f}%)"
             + ("; no distance over the tolerance is on record" if n and n_fragile == n else "")
         )
     return found

@@ -7,6 +7,7 @@ from typing import Any
 from majorcert.core.threat import ImageSize
 from majorcert.files.asked_patches import as_told, is_of_photo, read_sizes
 from majorcert.reports.abstention import sentence as abstention
+from majorcert.reports.bound import presumption
 from majorcert.reports.predictions import Question, about
 
 
@@ -15,10 +16,7 @@ def remarks(rows: Sequence[dict[str, Any]]) -> list[str]:
     bounds = dict.fromkeys(item for row in rows for item in row["presumed"].items())
     counted = Counter(name for row in rows for name in row["without_a_vote"])
     return [
-        *(
-            f"{name} takes for granted that no patch is larger than {bound}, and promises nothing of larger ones"
-            for name, bound in bounds
-        ),
+        *(presumption(name, bound) for name, bound in bounds),
         *(abstention(name, n, len(rows)) for name, n in counted.items()),
     ]
 

@@ -15,9 +15,9 @@ from majorcert.defences.patchguard import MaskedPool
 from majorcert.defences.pool import Pool
 from majorcert.files.asked_patches import as_told, read_patches
 from majorcert.files.photo import Photos, Resizing, containing
+from majorcert.reports.bound import presumed
 from majorcert.reports.contents import defender_names
 from majorcert.reports.promises import Promise, promised
-from majorcert.reports.rooms import room_of
 
 Named = Sequence[tuple[Path, ImageSize]]
 """Photos: the file of each, and the (height, width) of the upright photo."""
@@ -43,7 +43,6 @@ def predictions(evidence: Sequence[Evidence], photos: Named, question: Question)
     proved = [_judged(evidence, [row[k] for row in patches], promised(promise, slack)) for k in range(len(asked))]
     predicted, names = clean_label(evidence), defender_names(evidence)
     silent = [offered(one, "abstained")() for one in evidence]
-    bounds = [room.bound(one) if (room := room_of(one)).presumes else None for one in evidence]
     largest = None if promise == "detection" else largest_patch(evidence)
     rows = []
     for k, (path, size) in enumerate(photos):
@@ -63,7 +62,7 @@ def predictions(evidence: Sequence[Evidence], photos: Named, question: Question)
                 "photo_pixels": {name: f"{h}x{w}" if h and w else "none" for name, (h, w) in covered.items()},
                 "network_pixels": {name: str(patch) for name, patch in meant.items()},
                 "without_a_vote": [name for name, none in zip(names, silent, strict=True) if none[k]],
-                "presumed": {name: str(bound) for name, bound in zip(names, bounds, strict=True) if bound},
+                "presumed": {name: str(bound) for name, bound in presumed(evidence).items()},
                 "about": about(image_size, question),
                 "defenders": {
                     f"{at}:{name}": class_names[one.label[k]]

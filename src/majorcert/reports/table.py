@@ -15,7 +15,7 @@ ABOUT = """Accuracy in percent. Recovery: clean, and certified that no patch cha
 Detection: correct without an alert, certified that no patch changes the label without one, and alerts on clean images;
 whoever predicts must give a bound on the patch size, as for pg-drs, pg-bn and pg-pool, which mask windows of it."""
 ABOUT_MASKING = """MASKING: here a bound on the patch size is known at prediction time, for recovery too.
-masks:5/3 speak of patches up to 5x5, with a mask every 3 pixels; of a larger patch they promise nothing."""
+masks:5/3, for one, speak of patches up to 5x5, with a mask every 3 pixels, and promise nothing of larger ones."""
 LONGEST = 2000
 """Characters of a command or a note that are shown."""
 
@@ -39,7 +39,7 @@ def rows_text(rows: Sequence[Row]) -> str:
 def study_text(study: CaseStudy, results: Results) -> str:
     """What `majorcert table` prints. Accuracies are percent of the images that were certified, however few."""
     patches = list(dict.fromkeys(row["patch"] for row in results["rows"]))
-    masking = {row["recipe"] for row in results["rows"] if row["method"] == "double-masking"}
+    masking = {row["recipe"] for row in results["rows"] if any(who.startswith("masks:") for who in row["defenders"])}
     parts = [ABOUT]
     for recipe in study.recipes:
         if recipe.name not in masking:

@@ -16,6 +16,7 @@ from majorcert.errors import DataError
 from majorcert.files.atomic import replacing
 from majorcert.reports.abstention import abstentions
 from majorcert.reports.abstention import sentence as abstention
+from majorcert.reports.bound import presumed, presumption
 from majorcert.reports.contents import Contents
 from majorcert.reports.page.charts import curve_chart, heat_map, largest_chart
 from majorcert.reports.page.overview import Findings, Overview, overview
@@ -110,6 +111,7 @@ def page(
         heat_map=heat_map,
         ballots_ratio=_ballots_ratio(contents),
         rooms=list(map(room_of, contents.defenders)),
+        presumed=[presumption(name, bound) for name, bound in presumed(contents.defenders).items()],
         abstained=_abstained(contents),
         on_photos=_on_photos(contents),
         explorer_patches=_explorer_patches(contents),

@@ -82,7 +82,7 @@ class Explorer {
     set("image", `#${facts.image[position]}`);
     set("says", CLASS_NAMES[ensemble.clean]);
     if (manifest.hasTruth) set("truth", CLASS_NAMES[facts.truth[position]]);
-    const why = by && !DETECTION ? `, by theorem ${by.at(-1)}` : "";
+    const why = by && !DETECTION && manifest.defenders.length > 1 ? `, by theorem ${by.at(-1)}` : "";
     const alert = DETECTION ? (ensemble.alerts() ? "alert, " : "no alert, ") : "";
     set("verdict", nUnsafe ? `${alert}not certified against ${size}` : `${alert}certified against ${size}${why}`);
     set("unsafe", `${nUnsafe.toLocaleString("en")} of ${(ensemble.nTops * ensemble.nLefts).toLocaleString("en")}`);
@@ -118,9 +118,11 @@ class Explorer {
       });
       return button;
     });
-    const blank = make("span", { className: "key still" });
-    blank.append(make("span", { className: "swatch blank" }), "no vote");
-    items.push(blank);
+    if (manifest.defenders.some(({ room }) => room === "ballots")) {
+      const blank = make("span", { className: "key still" });
+      blank.append(make("span", { className: "swatch blank" }), "no vote");
+      items.push(blank);
+    }
     if (n > labels.length) items.push(make("span", { className: "key still", textContent: `${n - labels.length} more labels in grey` }));
     document.getElementById("legend").replaceChildren(...items);
   }
