@@ -12,6 +12,8 @@ from typer.testing import CliRunner
 
 import majorcert as mc
 from majorcert.commands.app import app
+from majorcert.nets.recorded import recorded_defenders
+from majorcert.nets.stores import voting_folders
 
 HERE = Path(__file__).parents[1]
 EXPECTED = HERE / "data" / "bundled-ballots.npz"
@@ -69,6 +71,19 @@ def test_the_masking_network_is_the_one_of_the_published_evidence() -> None:
     facts = evidence.provenance
     assert (facts["weights_sha256"], facts["view"]) == (defender.weights_sha256, defender.view)
     assert (len(evidence), facts["split_size"], facts["precision"]) == (10_000, 10_000, "bfloat16")
+
+
+def test_the_masking_network_votes_and_is_verified_by_its_name() -> None:
+    assert [str(each.strategy) for each in mc.Ensemble.load("cifar10/bounded").defenders] == ["masks:5/5"]
+    assert [folder.name for folder in voting_folders(["cifar10", "cifar10/bounded"], "out")][-2:] == [
+        "columns-8",
+        "bounded",
+    ]
+    evidence = [mc.load_evidence(HERE.parent / "results" / "cifar10" / "masking-small" / "masks-5-5.zarr", slice(1))]
+    (defender,) = recorded_defenders(["cifar10/bounded"], evidence, device="cpu")
+    assert str(defender.strategy) == "masks:5/5"
+    with pytest.raises(mc.EvidenceError, match=r"of 3 defenders and the evidence of 1; .* in cifar10/bounded$"):
+        recorded_defenders(["cifar10"], evidence)
 
 
 def test_predict_works_at_once(tmp_path: Path, ensemble: mc.Ensemble) -> None:

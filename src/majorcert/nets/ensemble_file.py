@@ -76,11 +76,12 @@ def _members(folder: Path) -> _Members | None:
 
 
 def resolved(name: str | Path) -> Path:
-    """The folder of that path, or the ensemble of that name that comes with majorcert."""
+    """The folder of that path, or the ensemble of that name that comes with majorcert: "cifar10", "cifar10/bounded"."""
     if Path(name).is_dir():
         return Path(name)
     bundled = Path(str(resources.files("majorcert"))) / "bundled"
-    names = sorted(path.name for path in bundled.iterdir() if path.is_dir()) if bundled.is_dir() else []
+    folders = [path for pattern in ("*", f"*/{BOUNDED}") for path in bundled.glob(pattern) if path.is_dir()]
+    names = sorted(path.relative_to(bundled).as_posix() for path in folders)
     if str(name) in names:
         return bundled / name
     if str(name).partition(":")[0] == "imagenet":

@@ -9,7 +9,7 @@ from majorcert.errors import EvidenceError
 from majorcert.nets.blueprint import Blueprint
 from majorcert.nets.data import Dataset, load
 from majorcert.nets.ensemble import load_defender
-from majorcert.nets.ensemble_file import member_folders, resolved
+from majorcert.nets.ensemble_file import BOUNDED, member_folders, resolved
 from majorcert.nets.member import Member
 from majorcert.nets.resizing import reading_of
 from majorcert.nets.scorer import PRECISIONS
@@ -25,7 +25,9 @@ def recorded_defenders(
     """
     folders = [folder for run in runs for folder in member_folders(resolved(run))]
     if len(folders) != len(evidence):
-        raise EvidenceError(f"got the weights of {len(folders)} defenders and the evidence of {len(evidence)}")
+        beside = [f"{run}/{BOUNDED}" for run in runs if (resolved(run) / BOUNDED).is_dir()]
+        hint = f"; masking ones may be in {', '.join(beside)}" if beside else ""
+        raise EvidenceError(f"got the weights of {len(folders)} defenders and the evidence of {len(evidence)}{hint}")
     found = []
     for folder, each in zip(_paired(folders, evidence), evidence, strict=True):
         recorded = each.provenance.get("precision")
