@@ -286,7 +286,7 @@ def test_ensembles_of_nothing_or_of_different_kinds_are_refused(tmp_path: Path) 
         Ensemble([defender(), defender(channels=1)])
     with pytest.raises(ModelError, match="neither an ensemble"):
         Ensemble.load(tmp_path)
-    with pytest.raises(ModelError, match="there is no folder 'nowhere'"):
+    with pytest.raises(ModelError, match=r"there is no folder 'nowhere'.* cifar10, .*and `predict` knows imagenet"):
         Ensemble.load("nowhere")
 
 

@@ -89,6 +89,6 @@ def resolved(name: str | Path) -> Path:
             f"{name} is a classifier that is put behind masks for a patch: `predict` takes it by its name, and "
             f'mc.protect("{name}", "2%").save(folder) makes a folder of it for other verbs'
         )
-    known = f"; bundled ensembles: {', '.join(names)}" if names else ""
+    known = f"; bundled ensembles: {', '.join(names)}, and `predict` knows imagenet" if names else ""
     what = f"{name} is a file, not a folder" if Path(name).is_file() else f"there is no folder {str(name)!r}"
     raise ModelError(f"{what}{known}; `majorcert train` writes one")
