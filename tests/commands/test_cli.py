@@ -544,6 +544,8 @@ def test_a_limit_draws_by_lot_over_all_classes_and_says_so(runs: Path, data: Pat
     assert drawn.images.tolist() != list(range(9))
     assert np.bincount(truth[drawn.images]).tolist() == [3, 3, 3]
     assert drawn.provenance["split_size"] == 100
+    other = "images_sha256: it is of other images, perhaps of another --limit); delete it or choose another path"
+    assert other in refused("vote", runs / "rows-2", data, "--device", "cpu", "--out", tmp_path / "a")
     whole = mc.Ballots.load(runs / "rows-2" / "pictures.npz-test.zarr")
     np.testing.assert_array_equal(drawn.labels, whole[drawn.images].labels)
     (line,) = json.loads(done("certify", tmp_path / "a" / "rows-2.zarr", "--patch", "1", "--json"))

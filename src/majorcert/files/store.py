@@ -96,7 +96,11 @@ class Store:
         )
         if found != wanted or differing:
             what = ", ".join(differing) or "its arrays"
-            raise StoreError(f"{path}: holds other evidence (differs in {what}); delete it or choose another path")
+            if "images_sha256" in differing:
+                what += ": it is of other images, perhaps of another --limit"
+            raise StoreError(
+                f"{path}: holds other evidence (differs in {what}); delete it or choose another path, as by --out"
+            )
         return store
 
     @classmethod
