@@ -568,7 +568,9 @@ def test_a_defender_that_hardly_votes_is_told(runs: Path, data: Path, tmp_path: 
     n = int(ballots.abstained().sum())
     assert n > 10
     assert f"rows:2: none of its views votes on {n} of 100 images ({n}.0%)" in said.stderr
-    assert "a lower threshold would suit" in said.stderr
+    assert "a lower threshold would suit this data: `majorcert average RUN --threshold 0.2 -o OUT`" in said.stderr
+    done("average", tmp_path / "strict", "--threshold", "0.2", "-o", tmp_path / "lower")
+    assert "none of its views" not in asked("vote", tmp_path / "lower", data, "--device", "cpu").stderr
     assert "none of its views" not in asked("vote", runs / "rows-2", data, "--device", "cpu").stderr
 
 

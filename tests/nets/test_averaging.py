@@ -171,7 +171,9 @@ def test_ensembles_are_averaged_member_by_member(tmp_path: Path) -> None:
 
 def test_only_like_runs_average(tmp_path: Path) -> None:
     one, two = run(tmp_path / "a"), run(tmp_path / "two", 1)
-    with pytest.raises(ModelError, match="two runs or more, or of one that is mirrored; got 1"):
+    with pytest.raises(
+        ModelError, match="two runs or more, or of one that is mirrored, or has another threshold or masks; got 1"
+    ):
         averaged([one], tmp_path / "out")
     with pytest.raises(ModelError, match=r"its strategy is columns:2, and .*a has columns:3; only like runs average"):
         averaged([one, run(tmp_path / "b", spec="columns:2")], tmp_path / "out")
@@ -199,6 +201,18 @@ def test_only_like_runs_average(tmp_path: Path) -> None:
     averaged([one, two], tmp_path / "mirrored", mirrored=True)
     with pytest.raises(ModelError, match="mirrored is mirrored already"):
         averaged([tmp_path / "mirrored"], tmp_path / "out", mirrored=True)
+
+
+def test_one_run_may_have_another_threshold(tmp_path: Path) -> None:
+    one = run(tmp_path / "a")
+    (written,) = averaged([one], tmp_path / "lower", threshold=0.05)
+    before, after = Blueprint.read(one), Blueprint.read(tmp_path / "lower")
+    assert after == written == replace(before, threshold=0.05, training=after.training)
+    images, scores = some_images(), Defender.load(one).scores(some_images())
+    ballots = Defender.load(tmp_path / "lower").ballots(images)
+    assert (ballots.counts() == (scores >= 0.05).sum(axis=1)).all()
+    assert (scores >= 0.05).sum() > (scores >= before.threshold).sum()
+    assert ballots.provenance["threshold"] == 0.05
 
 
 def test_the_command_averages(tmp_path: Path) -> None:

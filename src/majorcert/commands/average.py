@@ -16,7 +16,8 @@ def average(
         bool, typer.Option("--mirror", help="Look at each view left to right as well (not for digits or letters).")
     ] = False,
     threshold: Annotated[
-        float | None, typer.Option(help="A score at or over it is a vote; by default as in the first run.")
+        float | None,
+        typer.Option(help="A score at or over it is a vote; by default as in the first run. Also for one run."),
     ] = None,
     sure: Annotated[
         float | None, typer.Option(help="Of masks: the first network alone decides where it is so sure, as in 0.9.")

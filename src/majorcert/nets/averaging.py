@@ -31,13 +31,16 @@ def averaged(
 
     Args:
         mirrored: show each network every view and its mirror image (not for digits or letters).
-        threshold: of the new defenders; by default as in the first run.
+        threshold: of the new defenders; by default as in the first run. With one run it makes such a defender of it.
         sure: under masks, the first network alone decides where its top probability is at least that.
         masks: look through these instead of those that the first run is for, as in "masks:2/4".
         allow: functions of your own that may be called to make networks, as for `mc.Ensemble.load`.
     """
-    if not runs or (len(runs) == 1 and not mirrored and masks is None):
-        raise ModelError(f"an average is made of two runs or more, or of one that is mirrored; got {len(runs)}")
+    if not runs or (len(runs) == 1 and not mirrored and masks is None and threshold is None):
+        raise ModelError(
+            "an average is made of two runs or more, or of one that is mirrored, or has another threshold or masks; "
+            f"got {len(runs)}"
+        )
     if threshold is not None and not 0 < threshold <= 1:
         raise ModelError(f"the threshold is above 0 and at most 1, got {threshold}")
     runs = [resolved(run) for run in runs]

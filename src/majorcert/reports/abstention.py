@@ -6,6 +6,7 @@ from majorcert.core.reach import Evidence, offered
 
 TOLERABLE = 0.1
 """Over this share of images without a vote a defender is not fit for the data, or its threshold is not."""
+LOWER = "`majorcert average RUN --threshold 0.2 -o OUT`, then vote again"
 
 
 def abstentions(names: Sequence[str], defenders: Sequence[Evidence]) -> dict[str, int]:
@@ -18,7 +19,7 @@ def sentence(name: str, n_abstained: int, n_images: int) -> str:
     return (
         f"{name}: none of its views votes on {n_abstained:,} of {n_images:,} images ({n_abstained / n_images:.1%}); "
         "there it says the first class, for want of another"
-        + ("; a lower threshold would suit this data" if too_many(n_abstained, n_images) else "")
+        + (f"; a lower threshold would suit this data: {LOWER}" if too_many(n_abstained, n_images) else "")
     )
 
 
