@@ -41,7 +41,7 @@ def certify(
 
     Methods for all the evidence together: majorcert-exact, majorcert-paper, pool (their votes are added up), detection
     (no patch changes the label without an alert), pg-pool (the pool, masked). For each defender alone: drs-margin,
-    drs-local, pg-drs (PatchGuard).
+    drs-local, pg-drs (PatchGuard). Without --method the table shows, below the ensemble, drs-local of each member too.
 
     Example: majorcert certify runs/*/digits-test.zarr --patch 1 --patch 2x3 --promise detection -o verdicts
     """
