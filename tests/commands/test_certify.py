@@ -51,6 +51,22 @@ def test_patchguard_by_scores_by_votes_and_with_a_mask_of_its_own(stores: list[P
     assert (line["mask"], line["n_certified"]) == ("2x2", verdict.certified.sum())
 
 
+@pytest.mark.parametrize(
+    ("asking", "complaint"),
+    [
+        (("--method", "pool"), "adds up votes, so its members are ballots; of masks:2/3 (mask-pairs) there are none"),
+        (("--top", "2"), "votes of ballots or a pool, and of masks:2/3 (mask-pairs) there are none"),
+        (("--method", "pg-drs"), "PatchGuard (pg-drs) masks votes or scores, and mask-pairs have neither"),
+        (("--method", "pg-drs", "--mask", "2"), "masks votes or scores, and mask-pairs have neither"),
+    ],
+)
+def test_pairs_of_masks_have_no_votes_to_count_or_mask(
+    asking: tuple[str, ...], complaint: str, stores: list[Path]
+) -> None:
+    refused = asked("certify", stores[2], "--patch", "1", *asking)
+    assert (refused.exit_code, complaint in refused.stderr) == (2, True), refused.stderr
+
+
 def test_masking_knows_no_tolerance(tmp_path: Path) -> None:
     ballots("rows:1", 2, distance=np.full((N, 8), 0.5)).save(tmp_path / "rows.zarr")
     refused = asked("certify", tmp_path / "rows.zarr", "--patch", "1", "--method", "pg-drs", "--fragile", "0.1")

@@ -140,7 +140,7 @@ def test_weights_are_whole_points_one_for_each(weights: list[Any]) -> None:
 
 
 def test_a_pool_is_of_votes_on_the_same_images() -> None:
-    with pytest.raises(mc.EvidenceError, match="ballots; got Ballots, Pool"):
+    with pytest.raises(mc.EvidenceError, match="its members are ballots; of Pool there are none"):
         mc.Pool([bands(), mc.Pool([bands()])])  # type: ignore[list-item]
     with pytest.raises(mc.EvidenceError, match="defenders 1 and 2"):
         mc.Pool([bands(), bands(n_images=3)])

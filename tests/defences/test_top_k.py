@@ -179,5 +179,7 @@ def test_what_makes_no_sense_is_refused() -> None:
     with pytest.raises(mc.EvidenceError, match=r"labels per ballot .*0"):
         mc.top_k(ballots, 1, 2, per_ballot=0)
     masks = mc.MaskPairs(np.zeros((1, 3, 3), dtype=int), masks="masks:1/1", image_size=(1, 3), n_classes=2)
-    with pytest.raises(mc.EvidenceError, match="votes, got MaskPairs"):
+    with pytest.raises(
+        mc.EvidenceError, match=r"votes of ballots or a pool, and of masks:1/1 \(mask-pairs\) there are none"
+    ):
         mc.top_k(masks, 1, 1)

@@ -48,8 +48,8 @@ class Pool(Evidence):
         check_together(members)
         voting = tuple(member for member in members if isinstance(member, Ballots))
         if len(voting) < len(members):
-            kinds = ", ".join(type(member).__name__ for member in members)
-            raise EvidenceError(f"a pool adds up votes, so its members are ballots; got {kinds}")
+            others = ", ".join(described(member) for member in members if not isinstance(member, Ballots))
+            raise EvidenceError(f"a pool adds up votes, so its members are ballots; of {others} there are none")
         first, points = voting[0], _checked_weights(voting, weights)
         counts = [weight * member.counts() for weight, member in zip(points, voting, strict=True)]
         origins = [member.provenance for member in voting]
@@ -156,6 +156,12 @@ class Counted:
 def as_pool(evidence: Any) -> Any:
     """One voting defender as a pool of itself; pools, and kinds that do not vote or not just so, as they are."""
     return Pool([evidence], weights=[1]) if type(evidence) is Ballots else evidence
+
+
+def described(evidence: Evidence) -> str:
+    """What evidence is, for a message: its strategy and its kind, as in "masks:5/5 (mask-pairs)"."""
+    known, name = evidence.provenance, type(evidence).__name__
+    return f"{known['strategy']} ({known.get('kind', name)})" if "strategy" in known else name
 
 
 def joint_cells(cells: Sequence[Ints]) -> tuple[Ints, Ints]:

@@ -9,7 +9,7 @@ from majorcert.core.plurality import Ints
 from majorcert.core.reach import NO_LABEL, Evidence, list_labels
 from majorcert.core.threat import Bools, Patch, as_patch
 from majorcert.core.verdict import Verdict, Witness
-from majorcert.defences.pool import Pool, as_pool
+from majorcert.defences.pool import Pool, as_pool, described
 from majorcert.errors import EvidenceError
 from majorcert.errors.checks import whole
 
@@ -35,7 +35,7 @@ def top_k(evidence: Evidence, patch: Patch, k: int, *, per_ballot: int | None = 
     """
     patch, pool = as_patch(patch, evidence.image_size), as_pool(evidence)
     if type(pool) is not Pool:
-        raise EvidenceError(f"top-k is about votes, got {type(evidence).__name__}; give ballots or a pool")
+        raise EvidenceError(f"top-k counts the votes of ballots or a pool, and of {described(evidence)} there are none")
     if (k := whole(k, "k", EvidenceError)) > evidence.n_classes:
         raise EvidenceError(f"k is a number of labels up to the {evidence.n_classes} that there are, got {k}")
     most = _most_labels(pool, per_ballot)

@@ -98,6 +98,8 @@ def load_masked(path: str | PathLike[str], patch: Patch, mask: Patch | None, thr
         mask: what it guards against; None for what is on record, or else `patch`.
     """
     store = Store.open(path)
+    if store.kind is not BALLOTS and "scores" not in store:
+        raise StoreError(f"{path}: PatchGuard (pg-drs) masks votes or scores, and {store.kind.name} have neither")
     if mask is None and store.kind is not BALLOTS:
         return load_as(MaskedScores, path)
     points = load_scores(path) if "scores" in store else Scores.of_votes(load_as(Ballots, path))
