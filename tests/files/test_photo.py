@@ -155,7 +155,10 @@ def test_a_share_is_the_smallest_square_of_at_least_that_area() -> None:
         for size in ((32, 32), (480, 640), (7, 11), (225, 224)):
             side, area = as_patch(f"{percent}%", size).height, size[0] * size[1]
             assert side**2 * 100 >= percent * area > (side - 1) ** 2 * 100
-    for wrong in ("0%", "100%", "-2%", "%", "2%%", "1e1%"):
+    for wrong in ("0%", "0.0 %", "100%", "200%"):
+        with pytest.raises(PatchError, match=rf"over 0% and under 100% of it, got {wrong}$"):
+            as_patch(wrong, (32, 32))
+    for wrong in ("-2%", "%", "2%%", "1e1%"):
         with pytest.raises(PatchError, match=rf"cannot read '{wrong}' as a patch"):
             as_patch(wrong, (32, 32))
 

@@ -52,8 +52,10 @@ def sides_of(patch: Any, image_size: tuple[int, int] | None = None) -> tuple[Any
     """The sides that 5, (3, 7) or "3x7" means as a patch; of an image of known size also "2%"."""
     if not isinstance(patch, str):
         return tuple(patch) if isinstance(patch, tuple | list) and len(patch) == 2 else (patch,)
-    share = re.fullmatch(r" *([0-9]{1,2}(?:\.[0-9]{1,6})?) ?% *", patch)
-    if share and image_size and float(share[1]):  # the smallest square whose area is at least so much
+    share = re.fullmatch(r" *([0-9]{1,6}(?:\.[0-9]{1,6})?) ?% *", patch)
+    if share and not 0 < float(share[1]) < 100:
+        raise PatchError(f"a patch that is a share of the image or photo is over 0% and under 100% of it, got {patch}")
+    if share and image_size:  # the smallest square whose area is at least so much
         return (math.isqrt(math.ceil(Fraction(share[1]) * image_size[0] * image_size[1] / 100) - 1) + 1,)
     if patch.strip().endswith("px"):
         raise PatchError(
