@@ -190,7 +190,10 @@ def test_a_slack_of_one_defender_or_pool(
         (["report", "--patch", "13"], "does not fit"),
         (["report", "--patch", "big"], "cannot read 'big'"),
         (["report", "--patch", "3", "--truth", "nowhere.json"], "cannot be read as the true labels"),
-        (["explain", "--patch", "3", "--image", "7"], "no image 7 in this evidence, which holds 100 to 139"),
+        (
+            ["explain", "--patch", "3", "--image", "7"],
+            "no image 7 in this evidence, which holds 40 images, from 100 to 139",
+        ),
         (["explain", "--patch", "3", "--image", "103", "--at", "9"], "cannot read '9' as a placement"),
         (["explain", "--patch", "3", "--image", "103", "--at", "10,0"], "top-left pixel at 0,0 to 9,9"),
         (["explain", "--patch", "99", "--image", "103"], "does not fit"),

@@ -124,7 +124,7 @@ def test_a_placement_can_be_chosen(contents: Contents) -> None:
     assert told == scene(contents.defenders, PATCH, 3, (9, 0))
     with pytest.raises(mc.DataError, match="top-left pixel at 0,0 to 9,9"):
         explain(contents, 103, PATCH, (10, 0))
-    with pytest.raises(mc.DataError, match="no image 99 in this evidence, which holds 100 to 139"):
+    with pytest.raises(mc.DataError, match="no image 99 in this evidence, which holds 40 images, from 100 to 139"):
         explain(contents, 99, PATCH)
 
 

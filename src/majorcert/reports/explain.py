@@ -34,8 +34,8 @@ def position_of(evidence: Evidence, image: int) -> int:
     """Where in the evidence the image with this number in its data set is."""
     found = np.flatnonzero(evidence.images == image)
     if not found.size:
-        shown = f"{evidence.images.min()} to {evidence.images.max()}" if len(evidence) else "no image"
-        raise DataError(f"there is no image {image} in this evidence, which holds {shown}")
+        shown = f", from {evidence.images.min()} to {evidence.images.max()}" if len(evidence) else ""
+        raise DataError(f"there is no image {image} in this evidence, which holds {len(evidence)} images{shown}")
     return int(found[0])
 
 
