@@ -102,6 +102,9 @@ def test_the_verb_prints_every_patch_as_a_question(tmp_path: Path) -> None:
     assert lines[0] == "majorcert-export 1"
     assert [line for line in lines if line.startswith("patch")] == ["patch 1 1", "patch 1 2"]
     assert "record 0 1,2 -" in lines
+    refused = asked("export", tmp_path / "votes.zarr", "--patch", 1, "--claim", "foo")
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert "a claim is exact, paper, margin, detect; got 'foo'" in refused.stderr
 
 
 def test_verify_asks_the_checker_it_is_given(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import chain
 from typing import Any
 
 from majorcert.audit.geometry import Size
@@ -24,7 +25,7 @@ def exported(
     rows: Sequence[int] | None = None,
     origins: Sequence[Origin] | None = None,
 ) -> Iterator[str]:
-    """The lines of one question about an ensemble, and of its evidence.
+    """The lines of one question about an ensemble, and of its evidence; refused before the first is given.
 
     Args:
         rows: of the evidence; all of them by default.
@@ -38,15 +39,21 @@ def exported(
     if unknown := {kind_of(origin) for origin in used} - set(HEADERS):
         raise EvidenceError(f"the checker does not know {', '.join(unknown)}; it knows {', '.join(HEADERS)}")
     first, told = evidence[0], list(zip(evidence, used, strict=True))
-    yield "question"
-    yield f"size {first.image_size[0]} {first.image_size[1]}"
-    yield f"classes {first.n_classes}"
-    yield f"patch {patch[0]} {patch[1]}"
-    yield f"claim {claim} {slack}" if claim == "detect" else f"claim {claim}"
-    yield f"defenders {len(told)}"
-    yield from (f"defender {HEADERS[kind_of(origin)](each.provenance)}" for each, origin in told)
-    for row in range(len(first)) if rows is None else rows:
-        yield f"image {first.images[row]}"
+    question = [
+        "question",
+        f"size {first.image_size[0]} {first.image_size[1]}",
+        f"classes {first.n_classes}",
+        f"patch {patch[0]} {patch[1]}",
+        f"claim {claim} {slack}" if claim == "detect" else f"claim {claim}",
+        f"defenders {len(told)}",
+        *(f"defender {HEADERS[kind_of(origin)](each.provenance)}" for each, origin in told),
+    ]
+    return chain(question, _records(told, range(len(first)) if rows is None else rows))
+
+
+def _records(told: Sequence[tuple[Evidence, Origin]], rows: Sequence[int]) -> Iterator[str]:
+    for row in rows:
+        yield f"image {told[0][0].images[row]}"
         yield from (f"record {RECORDS[kind_of(origin)](each, origin, row)}" for each, origin in told)
 
 

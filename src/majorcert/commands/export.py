@@ -1,5 +1,6 @@
 """`majorcert export`: evidence to plain text, for the checker that is extracted from the proofs."""
 
+from itertools import chain
 from typing import Annotated
 
 import typer
@@ -23,7 +24,6 @@ def export(
     """
     defenders = defenders_of(evidence)
     judged = [Pool(defenders)] if pool else defenders
-    typer.echo(FIRST_LINE)
-    for each in patches_of(patch, evidence[0], defenders):
-        for line in exported(judged, (each.height, each.width), claim=claim, slack=slack):
-            typer.echo(line)
+    sizes = [(each.height, each.width) for each in patches_of(patch, evidence[0], defenders)]
+    for line in chain([FIRST_LINE], *[exported(judged, size, claim=claim, slack=slack) for size in sizes]):
+        typer.echo(line)
