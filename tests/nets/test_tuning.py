@@ -57,7 +57,10 @@ def test_training_begins_with_its_own_weights_and_is_loaded_by_its_factory(
     before = {name: tensor.clone() for name, tensor in network.state_dict().items()}
     options = {"strategies": [spec], "model": network, "factory": place, **QUICK}
     mc.train(data, tmp_path / "still", lr=0.0, epochs=1, weight_decay=0.0, **options)
-    mc.train(options.pop("model"), data, tmp_path / "tuned", epochs=2, **options)
+    plan: list[str] = []
+    mc.train(options.pop("model"), data, tmp_path / "tuned", epochs=2, told=plan.append, **options)
+    assert plan[0].startswith(f"{spec}: factory:{place}, 2 epochs of 48 images")
+    assert plan[1].endswith("; --epochs and --size change it")
     assert all(torch.equal(before[name], tensor) for name, tensor in network.state_dict().items()), "it was copied"
     with pytest.raises(ModelError, match=f"--allow-factory {place}"):
         mc.Ensemble.load(tmp_path / "tuned")

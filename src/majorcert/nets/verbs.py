@@ -192,15 +192,16 @@ def _tell_plan(
     """What is trained, about how long it takes, and what of the images is in the way."""
     data, validation = images
     first, names = configs[0], ", ".join(str(config.strategy) for config in configs)
-    width = "" if factories_in(first.model) else f" of width {first.model.width}"
+    own = ", ".join(factories_in(first.model))
+    network, knobs = (own, "") if own else (f"{first.model.name} of width {first.model.width}", ", --width")
     epochs = f"{first.epochs} epoch{'s' * (first.epochs > 1)}"
     told(
-        f"{names}: {first.model.name}{width}, {epochs} of {len(data):,} images of "
+        f"{names}: {network}, {epochs} of {len(data):,} images of "
         f"{data.image_size[0]}x{data.image_size[1]} in batches of {first.batch_size}, on {device.type}"
     )
     both = zip(configs, networks, strict=True)
     seconds = sum(seconds_of(config, data, device, validation, **learned) for config, learned in both)
-    told(f"this takes about {duration(seconds)}, by steps that were timed; --epochs, --width and --size change it")
+    told(f"this takes about {duration(seconds)}, by steps that were timed; --epochs{knobs} and --size change it")
     if validation and (why := blamed(PATCH, data.image_size, validation.photos)):
         told(f"{PATCH} of each validation photo is much of what the networks see{why}")
     if first.augment.flip:
