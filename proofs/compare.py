@@ -22,7 +22,10 @@ from majorcert.audit.ensemble import alert_of, opinion_of
 from majorcert.audit.export import exported
 from majorcert.audit.kinds import testimony
 from majorcert.files.evidence import load_evidence
+from majorcert.reports.contents import defender_names
+from majorcert.reports.rooms import room_of
 from majorcert.reports.study import CaseStudy
+from majorcert.reports.study.results import patches_up_to, together
 
 PER_QUESTION = 50
 AUDITED = 5
@@ -206,15 +209,17 @@ def compare_random(checker: str, n_tables: int, seed: int) -> int:
 
 
 def study_questions(study: Path, n_images: int) -> Iterator[tuple[Question, list[str] | str]]:
-    """Each recipe at each patch, and its lines; or why it is left out, where the checker does not know its kind."""
+    """Each ensemble of the table at each patch, and its lines; or why the checker cannot be asked about it."""
     for recipe in CaseStudy.read(study).recipes:
-        defenders = [load_evidence(study / store, slice(n_images)) for store in recipe.defenders]
-        for patch in (2, 5):
-            question = Question(f"{recipe.name} at {patch}x{patch}", defenders, mc.Patch(patch), "exact")
-            try:
-                yield question, list(question.lines())
-            except mc.EvidenceError as error:
-                yield question, f"left out, {error}"
+        members = [load_evidence(study / store, slice(n_images)) for store in recipe.defenders]
+        for defenders in [[each] for each in members] if recipe.alternatives else [together(members)]:
+            who = f"{recipe.name} {defender_names(defenders)[0]}" if recipe.alternatives else recipe.name
+            for patch in patches_up_to(room_of(defenders[0]).bound(defenders[0]), defenders[0].image_size):
+                question = Question(f"{who} at {patch}", defenders, patch, "exact")
+                try:
+                    yield question, list(question.lines())
+                except mc.EvidenceError as error:
+                    yield question, f"left out, {error}"
 
 
 def compare_study(checker: str, study: Path, n_images: int) -> int:

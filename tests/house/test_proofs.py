@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from calls import script
 
+import majorcert as mc
+
 PROOFS = Path(__file__).parents[2] / "proofs"
 SOURCE = PROOFS.parent / "src" / "majorcert"
 SHORTCUTS = (
@@ -63,6 +65,10 @@ def test_the_comparison_asks_about_every_recipe_of_a_kind_that_the_checker_knows
     assert {"best", "kinds", "masking", "paper", "smoothed-vit"} <= asked
     assert all(re.search("the checker (?:knows|does not know)", why) for why in left_out.values())
     assert {"bagcert", "ibp"} <= left_out.keys()
+    judged = {question.name: [type(each) for each in question.defenders] for question, _ in found}
+    assert judged["masking masks:2/4 at 2x2"] == judged["masking masks:5/3 at 5x5"] == [mc.MaskPairs]
+    assert "masking masks:2/4 at 5x5" not in judged
+    assert judged["mixed at 5x5"] == [mc.MaskPairs, mc.MaskPairs, mc.Pool]
 
 
 def quoted(line: str) -> list[str]:

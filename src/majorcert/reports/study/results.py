@@ -140,7 +140,7 @@ def _defender(study: CaseStudy, recipe: Recipe, stores: tuple[str]) -> Results:
 
 def _ensemble(study: CaseStudy, recipe: Recipe, stores: tuple[str, ...]) -> Results:
     """The rows of the whole ensemble, its accuracy at every size, and where it is unsafe."""
-    defenders = _together([study.evidence(store) for store in stores])
+    defenders = together([study.evidence(store) for store in stores])
     n, size = len(defenders[0]), defenders[0].image_size
     unsafe, reference, found = [], [], []
     bounds = [bound for bound in (room_of(defender).bound(defender) for defender in defenders) if bound]
@@ -170,7 +170,7 @@ def _ensemble(study: CaseStudy, recipe: Recipe, stores: tuple[str, ...]) -> Resu
     }
 
 
-def _together(members: list[Evidence]) -> list[Evidence]:
+def together(members: list[Evidence]) -> list[Evidence]:
     """The defenders of an ensemble: its members; where others stand beside several that vote, these are one pool."""
     voters = [member for member in members if room_of(member).votes]
     others = [member for member in members if not room_of(member).votes]
