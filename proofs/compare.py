@@ -22,8 +22,8 @@ from majorcert.audit.ensemble import alert_of, opinion_of
 from majorcert.audit.export import exported
 from majorcert.audit.kinds import testimony
 from majorcert.files.evidence import load_evidence
+from majorcert.reports.bound import within
 from majorcert.reports.contents import defender_names
-from majorcert.reports.rooms import room_of
 from majorcert.reports.study import CaseStudy
 from majorcert.reports.study.results import patches_up_to, together
 
@@ -212,9 +212,10 @@ def study_questions(study: Path, n_images: int) -> Iterator[tuple[Question, list
     """Each ensemble of the table at each patch, and its lines; or why the checker cannot be asked about it."""
     for recipe in CaseStudy.read(study).recipes:
         members = [load_evidence(study / store, slice(n_images)) for store in recipe.defenders]
+        size = members[0].image_size
         for defenders in [[each] for each in members] if recipe.alternatives else [together(members)]:
             who = f"{recipe.name} {defender_names(defenders)[0]}" if recipe.alternatives else recipe.name
-            for patch in patches_up_to(room_of(defenders[0]).bound(defenders[0]), defenders[0].image_size):
+            for patch in patches_up_to(within(defenders, mc.Patch(*size)), size):
                 question = Question(f"{who} at {patch}", defenders, patch, "exact")
                 try:
                     yield question, list(question.lines())

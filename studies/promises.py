@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 import majorcert as mc
+from majorcert.reports.bound import within
 from majorcert.reports.rooms import room_of
 from majorcert.reports.study import CaseStudy
 from majorcert.reports.study.results import patches_up_to
@@ -78,8 +79,8 @@ def study_rows(study: CaseStudy) -> Iterator[Row]:
             defenders = [study.evidence(store) for store in stores]
             if not (all(room_of(each).votes for each in defenders) or all(_masks(each) for each in defenders)):
                 continue
-            truth, bound = study.truth[defenders[0].images], room_of(defenders[0]).bound(defenders[0])
-            for patch in patches_up_to(bound, defenders[0].image_size):
+            truth, size = study.truth[defenders[0].images], defenders[0].image_size
+            for patch in patches_up_to(within(defenders, mc.Patch(*size)), size):
                 about = {"recipe": recipe.name, "evidence": list(stores), "patch": str(patch), "n": len(truth)}
                 yield from ({**about, **row} for row in rows_of(defenders, patch, truth))
 

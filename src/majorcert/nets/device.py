@@ -3,7 +3,7 @@
 import os
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from majorcert.errors import ModelError
 
@@ -32,6 +32,22 @@ def brought(images: Tensor, device: torch.device) -> Tensor:
     """The images on the device; on the way to a GPU nobody waits for them."""
     pinned = images.pin_memory() if device.type == "cuda" and not images.is_cuda else images
     return pinned.to(device, non_blocking=True)
+
+
+def fits(images: Tensor, device: torch.device) -> bool:
+    """Whether the device has room for the images beside the network: on a GPU half of what is free."""
+    return device.type != "cuda" or 2 * images.numel() <= torch.cuda.mem_get_info(device)[0]
+
+
+def fastest_layout(model: nn.Module, device: torch.device) -> torch.memory_format:
+    """The order in memory that is fastest; but on a CPU not where torch's backward pass would end the process.
+
+    That happens to narrow 1x1 convolutions with a stride of a long view: 8 channels of 224 rows.
+    """
+    strided = (part for part in model.modules() if isinstance(part, nn.Conv2d) and set(part.stride) != {1})
+    if device.type == "cpu" and any(part.kernel_size == (1, 1) for part in strided):
+        return torch.contiguous_format
+    return torch.channels_last
 
 
 def place_among() -> tuple[int, int]:

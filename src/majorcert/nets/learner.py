@@ -18,6 +18,7 @@ from majorcert.nets.boxes import Hider, under, worst
 from majorcert.nets.checkpoint import Checkpoint
 from majorcert.nets.config import TrainConfig
 from majorcert.nets.data import Dataset
+from majorcert.nets.device import fastest_layout, fits
 from majorcert.nets.models import build
 from majorcert.nets.optimizer import descend
 from majorcert.nets.processes import Processes
@@ -74,7 +75,7 @@ class Learner:
         self.phase: Phase | None = None
         torch.manual_seed(config.seed)
         self.model = build(config.model) if start is None else copy.deepcopy(start).train()
-        self.layout = _layout(self.model, device)
+        self.layout = fastest_layout(self.model, device)
         self.model.to(device, memory_format=self.layout)  # type: ignore[call-overload]
         self.network: Callable[[Tensor], Tensor] = processes.wrap(self.model)
         self.teacher: Callable[[Tensor], Tensor] | None = None
@@ -284,19 +285,3 @@ class Learner:
         state = self.state()
         weights = {name: state[f"weights/{name}"] for name in self.model.state_dict()}
         return {name: state.get(f"average/{name}", tensor) for name, tensor in weights.items()}
-
-
-def fits(images: Tensor, device: torch.device) -> bool:
-    """Whether the device has room for the images beside the network: on a GPU half of what is free."""
-    return device.type != "cuda" or 2 * images.numel() <= torch.cuda.mem_get_info(device)[0]
-
-
-def _layout(model: nn.Module, device: torch.device) -> torch.memory_format:
-    """The order in memory that is fastest; but on a CPU not where torch's backward pass would end the process.
-
-    That happens to narrow 1x1 convolutions with a stride of a long view: 8 channels of 224 rows.
-    """
-    strided = (part for part in model.modules() if isinstance(part, nn.Conv2d) and set(part.stride) != {1})
-    if device.type == "cpu" and any(part.kernel_size == (1, 1) for part in strided):
-        return torch.contiguous_format
-    return torch.channels_last

@@ -144,7 +144,7 @@ def _evidence(path: Path) -> Artifact:
     state = "complete" if not n_missing else f"images that are still to be voted on: {n_missing}"
     found: dict[str, Any] = {"images": store.n_images, "state": state, "scores": "scores" in store}
     if "distance" in store:
-        distance, unit = store.read("distance"), ROOMS[store.kind.evidence].solid
+        distance, unit = store.read("distance"), ROOMS[store.kind.evidence].fragile_parts
         n_fragile = int((distance <= np.float64(FRAGILE)).sum())
         found["fragile"] = f"{n_fragile} of {distance.size} {unit} could change if every score moved by {FRAGILE}"
     if not n_missing:

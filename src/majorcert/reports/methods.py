@@ -189,9 +189,9 @@ def fragility(defenders: Sequence[Any]) -> list[str]:
     """For each defender, how many of its ballots, or of the rows of its masks, the tolerance makes fragile."""
     found = []
     for name, each in zip(defender_names(defenders), defenders, strict=True):
-        n_fragile, n = int(each.fragile.sum()), each.fragile.size
+        n_fragile, n, parts = int(each.fragile.sum()), each.fragile.size, room_of(each).fragile_parts
         found.append(
-            f"{name}: {n_fragile:,} of {n:,} {room_of(each).solid} are fragile ({100 * n_fragile / max(n, 1):.2f}%)"
+            f"{name}: {n_fragile:,} of {n:,} {parts} are fragile ({100 * n_fragile / max(n, 1):.2f}%)"
             + ("; no distance over the tolerance is on record" if n and n_fragile == n else "")
         )
     return found

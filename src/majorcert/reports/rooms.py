@@ -89,8 +89,8 @@ class Room:
     """what it is given of some images, named after their block"""
     views: Callable[[Any], int] = lambda evidence: 1
     """that the network looks at for the label of an image; of masks, where all agree"""
-    solid: str = "ballots"
-    """what of it keeps a distance from changing"""
+    fragile_parts: str = "ballots"
+    """what of it may be fragile"""
     presumes: bool = True
     """what it says depends on its bound, if it has one, which must be known when predicting"""
 
@@ -225,7 +225,7 @@ ROOMS: Mapping[type[Evidence], Room] = {
         lambda pairs: str(pairs.masks),
         {"double-masking": None},
         detects=True,
-        solid="rows",
+        fragile_parts="rows",
         bound=lambda pairs: pairs.masks.patch,
         any_patch=True,
         tell=_tell_pairs,

@@ -23,6 +23,7 @@ from majorcert.defences.scores import Scores
 from majorcert.errors import StoreError
 from majorcert.files.atomic import replacing
 from majorcert.files.untrusted import cleaned, read_json
+from majorcert.reports.bound import within
 from majorcert.reports.rooms import is_map, room_of
 from majorcert.reports.rows import WORDS, alone, by_papers_reach, by_theorem1, detected, safe_map
 from majorcert.reports.score import score
@@ -119,7 +120,8 @@ def _defender(study: CaseStudy, recipe: Recipe, stores: tuple[str]) -> Results:
     (store,) = stores
     evidence, scores = study.evidence(store), study.scores(store)
     room, by_side, masked = room_of(evidence), [], []
-    patches = patches_up_to(bound := room.bound(evidence), evidence.image_size)
+    bound = within([evidence], Patch(*evidence.image_size))
+    patches = patches_up_to(bound, evidence.image_size)
     verdicts = [verdict for patch in patches for verdict in alone(evidence, patch)]
     if recipe.alternatives:
         method = verdicts[-1].method
@@ -143,8 +145,7 @@ def _ensemble(study: CaseStudy, recipe: Recipe, stores: tuple[str, ...]) -> Resu
     defenders = together([study.evidence(store) for store in stores])
     n, size = len(defenders[0]), defenders[0].image_size
     unsafe, reference, found = [], [], []
-    bounds = [bound for bound in (room_of(defender).bound(defender) for defender in defenders) if bound]
-    bound = min(bounds, key=lambda each: min(each.height, each.width), default=None)
+    bound = within(defenders, Patch(*size))
     others = list(_pool_and_detection(defenders, patches := patches_up_to(bound, size)))
     rows = [_row(study, recipe, stores, defenders, verdict) for verdict in others]
     for patch in patches:
@@ -190,24 +191,20 @@ def _pool_and_detection(defenders: Sequence[Evidence], patches: Sequence[Patch])
         yield from (detected(defenders, patch, "majorcert-exact") for patch in patches)
 
 
-def patches_up_to(bound: Patch | None, image_size: ImageSize) -> list[Patch]:
-    """The patches of the table that fit in the image and in the bound, if there is one; single pixels if none does."""
-    largest = bound or Patch(*image_size)
+def patches_up_to(bound: Patch, image_size: ImageSize) -> list[Patch]:
+    """The patches of the table that fit in the bound, which is no larger than the image; single pixels if none does."""
     sizes: tuple[Any, ...] = SHARES if min(image_size) >= PHOTOGRAPH else SIDES
     patches = [as_patch(size, image_size) for size in sizes]
-    return [each for each in patches if each.height <= min(largest.height, largest.width)] or [Patch(1)]
+    return [each for each in patches if each.height <= min(bound.height, bound.width)] or [Patch(1)]
 
 
-def _largest_sides(
-    study: CaseStudy, defenders: Sequence[Evidence], known: Sequence[Verdict], bound: Patch | None
-) -> Ints:
+def _largest_sides(study: CaseStudy, defenders: Sequence[Evidence], known: Sequence[Verdict], bound: Patch) -> Ints:
     """(sides + 1,) how many images are correct and certified against squares of this side, and not of the next.
 
     Who is certified at one side is certified at every smaller one, so that what is known at some sides already leaves
     few images to ask about at the others.
     """
-    largest = bound or Patch(*defenders[0].image_size)
-    limit = min(LARGEST_SIDE, largest.height, largest.width)
+    limit = min(LARGEST_SIDE, bound.height, bound.width)
     standing = known[0].predicted == study.truth_of(known[0])
     sides = np.zeros(len(standing), dtype=np.int64)
     for side in range(1, limit + 1):
@@ -259,7 +256,7 @@ def _titles(defenders: Sequence[Evidence]) -> list[str]:
 
 def _means(rows: list[dict[str, Any]], image_size: ImageSize) -> list[dict[str, Any]]:
     """Mean clean and certified accuracy over the patches of the table, for each method and promise with all of them."""
-    means, n_patches = [], len(patches_up_to(None, image_size))
+    means, n_patches = [], len(patches_up_to(Patch(*image_size), image_size))
     for kind in dict.fromkeys((row["method"], row["promise"]) for row in rows):
         some = [row for row in rows if (row["method"], row["promise"]) == kind]
         if len(some) < n_patches:
