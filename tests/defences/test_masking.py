@@ -360,6 +360,8 @@ def test_an_unfinished_table_is_worth_what_every_way_to_finish_it_is() -> None:
             for promise in (mc.majorcert, mc.detect):
                 assert promise([ours], (1, 2)).safe.tolist() == promise([theirs], (1, 2)).safe.tolist()
             n_taken += int(fit.sum())
+            with pytest.raises(mc.BallotsError, match="certify_only"):
+                mc.MaskPairs(partial[fit][:1], **about)  # fit to be left out, but nobody says so
     assert min(n_refused, n_taken) >= 50
 
 
