@@ -225,3 +225,36 @@ def test_numbers_of_numpy_are_kept_as_numbers(tmp_path: Path) -> None:
     ):
         verdict.save(tmp_path / "verdict.jsonl")
         assert differences(mc.Verdict.load(tmp_path / "verdict.jsonl"), [columns]) == []
+
+
+def test_words_for_what_is_not_there_are_not_what_is_not_there() -> None:
+    columns = votes("columns:1", 1)
+    verdict = mc.majorcert([columns], 1)
+    forged = replace(verdict, defenders=({**verdict.defenders[0], "view": "not on record"},))
+    assert "view of defender 1" in differences(forged, [columns])
+
+
+def test_a_record_of_tuples_is_the_same_in_a_file(tmp_path: Path) -> None:
+    about: dict[str, Any] = {"strategy": "columns:1", "image_size": (1, 6), "n_classes": 3}
+    columns = mc.Ballots(np.zeros((1, 6), int), **about, provenance={"class_names": ("a", "b", "c")})
+    mc.majorcert([columns], 1).save(tmp_path / "verdict.jsonl")
+    assert differences(mc.Verdict.load(tmp_path / "verdict.jsonl"), [columns]) == []
+
+
+@pytest.mark.parametrize("forged", [{"kind": ["ballots"]}, {"kind": {}}, {"kind": None}, {"fragile": [0.1]}])
+def test_a_record_that_cannot_be_read_is_refused(forged: dict[str, Any]) -> None:
+    columns = votes("columns:1", 1)
+    for evidence in (columns, mc.Pool([columns])):
+        verdict = mc.majorcert([evidence], 1)
+        with pytest.raises(mc.MajorcertError, match=r"cover|number"):
+            mc.verify(replace(verdict, defenders=({**verdict.defenders[0], **forged},)), [evidence])
+
+
+def test_a_tolerance_of_null_is_none() -> None:
+    about: dict[str, Any] = {"strategy": "columns:1", "image_size": (1, 6), "n_classes": 3}
+    evidence = [mc.Ballots(np.zeros((1, 6), int), **about, distance=np.full((1, 6), 0.5)) for _ in range(2)]
+    verdict = mc.majorcert([evidence[0], evidence[1].tolerating(0.1)], 1)
+    first, second = verdict.defenders
+    audit = mc.verify(replace(verdict, defenders=({**first, "fragile": None}, second)), evidence)
+    assert audit.tolerances == (0.1,)
+    assert audit.all_clear() == "no difference found, with fragile ballots at 0.1"

@@ -37,7 +37,7 @@ def exported(
         raise EvidenceError("the checker knows the margin of the ballots of one defender")
     used = [each.provenance for each in evidence] if origins is None else origins
     if unknown := {kind_of(origin) for origin in used} - set(HEADERS):
-        raise EvidenceError(f"the checker does not know {', '.join(unknown)}; it knows {', '.join(HEADERS)}")
+        raise EvidenceError(f"the checker does not know {', '.join(sorted(unknown))}; it knows {', '.join(HEADERS)}")
     first, told = evidence[0], list(zip(evidence, used, strict=True))
     question = [
         "question",

@@ -129,7 +129,8 @@ def _check_covered(verdict: Verdict, evidence: Sequence[Evidence]) -> None:
         records, parts = members_of(origin), parts_of(each, origin)
         if len(records) != len(parts):
             raise EvidenceError(f"the verdict pools {len(records)} defenders, the evidence {len(parts)}")
-        if kind_of(origin) not in TOLERANT and any(tolerance_of(each) is not None for each in (origin, *records)):
+        tolerances = [tolerance_of(each) for each in (origin, *records)]  # of every kind they are numbers, or refused
+        if kind_of(origin) not in TOLERANT and any(each is not None for each in tolerances):
             raise EvidenceError(
                 f"the verdict claims a tolerance, and evidence of {kind_of(origin)} knows none; certify again"
             )
@@ -161,10 +162,10 @@ def _provenance(verdict: Verdict, evidence: Sequence[Evidence]) -> Check:
     """
     differences = []
     for place, (origin, each) in enumerate(zip(verdict.defenders, evidence, strict=True), start=1):
-        claimed, recorded = _of_votes(origin), _of_votes(each.provenance)
+        claimed, recorded = _listed(_of_votes(origin)), _listed(_of_votes(each.provenance))
         for key in sorted({*claimed, *recorded}):
             expected, found = recorded.get(key, NOT_THERE), claimed.get(key, NOT_THERE)
-            if expected != found:
+            if expected != found or (key in recorded) != (key in claimed):
                 differences.append(Difference(f"{key} of defender {place}", expected, found))
         pooled = kind_of(origin) == "pool" and "fragile" in origin
         if pooled and origin["fragile"] != (least := _least_tolerance(origin)):
@@ -181,6 +182,13 @@ def _of_votes(origin: Mapping[str, Any]) -> dict[str, Any]:
     """A record without what does not concern the votes, of a pool also those of its members."""
     plain = {key: value for key, value in origin.items() if key not in NOT_OF_VOTES}
     return plain | ({"members": [_of_votes(each) for each in members_of(origin)]} if kind_of(origin) in POOLED else {})
+
+
+def _listed(value: Any) -> Any:
+    """The same with lists for tuples, as a file has them."""
+    if isinstance(value, Mapping):
+        return {key: _listed(each) for key, each in value.items()}
+    return [_listed(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def _least_tolerance(origin: Mapping[str, Any]) -> float | None:

@@ -29,9 +29,9 @@ def testimony(evidence: Any, origin: Origin, row: int, patch: Size) -> Testimony
 def kind_of(origin: Origin) -> str:
     """The kind of a defender, by its own record; refused if it has no definition here."""
     kind = origin.get("kind", "scores" if "mask" in origin else "ballots")
-    if kind not in TESTIMONIES:
+    if not isinstance(kind, str) or kind not in TESTIMONIES:
         raise EvidenceError(f"verify does not cover {str(kind)[:40]!r}; it covers {', '.join(TESTIMONIES)}")
-    return str(kind)
+    return kind
 
 
 def members_of(origin: Origin) -> list[Origin]:

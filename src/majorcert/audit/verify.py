@@ -10,7 +10,7 @@ from typing import Any
 from majorcert.audit.check import Check, Difference
 from majorcert.audit.checker import third_opinion
 from majorcert.audit.judgement import judged_anew
-from majorcert.audit.kinds import parts_of
+from majorcert.audit.kinds import parts_of, tolerance_of
 from majorcert.audit.revote import (
     FLOAT32_MOVES,
     Allowed,
@@ -49,7 +49,8 @@ class Audit:
     @property
     def tolerances(self) -> tuple[float, ...]:
         """The tolerances that the verdict claims, ascending."""
-        return tuple(sorted({origin["fragile"] for origin in self.verdict.defenders if "fragile" in origin}))
+        known = {tolerance_of(origin) for origin in self.verdict.defenders}
+        return tuple(sorted(each for each in known if each is not None))
 
     def as_json(self) -> dict[str, Any]:
         """The same for programs."""
