@@ -3,6 +3,7 @@
 from collections import Counter
 from fractions import Fraction
 from itertools import product
+from typing import Any
 
 import numpy as np
 import oracle
@@ -260,3 +261,11 @@ def test_points_that_64_bits_cannot_compare_are_refused() -> None:
     scores = mc.Scores(points, one=2**31 - 1, strategy="blocks:1", image_size=(64, 64))
     with pytest.raises(mc.EvidenceError, match="points"):
         mc.MaskedScores(scores, mc.Patch(1), 0.999)
+
+
+def test_evidence_without_votes_or_scores_is_refused() -> None:
+    masks = mc.Masks(2, stride=2)
+    n = masks.n_masks((6, 6))
+    pairs: Any = mc.MaskPairs(np.zeros((1, n, n), dtype=int), masks=masks, image_size=(6, 6), n_classes=2)
+    with pytest.raises(mc.EvidenceError, match=r"of masks:2/2 \(mask-pairs\) there are none"):
+        mc.patchguard(pairs, 2)

@@ -86,6 +86,15 @@ def test_the_masking_network_votes_and_is_verified_by_its_name() -> None:
         recorded_defenders(["cifar10"], evidence)
 
 
+def test_an_own_folder_of_that_name_is_not_taken_for_the_bundled_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "cifar10").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(mc.ModelError, match="there is no folder 'cifar10/bounded'"):
+        mc.Ensemble.load("cifar10/bounded")
+
+
 def test_predict_works_at_once(tmp_path: Path, ensemble: mc.Ensemble) -> None:
     Image.fromarray(synthetic_images()[0]).resize((48, 64)).save(tmp_path / "photo.png")
     done = CliRunner().invoke(app, ["predict", str(tmp_path / "photo.png"), "--json"])

@@ -18,7 +18,7 @@ from majorcert.core.reach import Evidence, Reach
 from majorcert.core.regions import Touched
 from majorcert.core.threat import Bools, Patch, as_patch
 from majorcert.core.verdict import Verdict
-from majorcert.defences.pool import Pool
+from majorcert.defences.pool import Pool, described
 from majorcert.defences.pooled_votes import PooledVotes
 from majorcert.defences.scores import Scores
 from majorcert.defences.windows import left_standing, masked_certified, masked_reach, most_inside, surely_certified
@@ -50,6 +50,10 @@ def patchguard(
     if isinstance(scores, Pool):
         return replace(drs(MaskedPool(scores, mask or patch, threshold), patch, bound="local"), method="pg-pool")
     points = Scores.of_votes(scores) if isinstance(scores, Ballots) else scores
+    if not isinstance(points, Scores):
+        raise EvidenceError(
+            f"PatchGuard masks the points of scores or votes, and of {described(points)} there are none"
+        )
     return replace(drs(MaskedScores(points, mask or patch, threshold), patch, bound="local"), method="pg-drs")
 
 

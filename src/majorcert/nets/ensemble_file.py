@@ -82,7 +82,7 @@ def resolved(name: str | Path) -> Path:
     bundled = Path(str(resources.files("majorcert"))) / "bundled"
     folders = [path for pattern in ("*", f"*/{BOUNDED}") for path in bundled.glob(pattern) if path.is_dir()]
     names = sorted(path.relative_to(bundled).as_posix() for path in folders)
-    if str(name) in names:
+    if str(name) in names and not Path(Path(name).parts[0]).is_dir():  # an own folder of that name is not ours
         return bundled / name
     if str(name).partition(":")[0] == "imagenet":
         raise ModelError(
