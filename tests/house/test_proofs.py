@@ -62,7 +62,7 @@ def test_the_comparison_asks_about_every_recipe_of_a_kind_that_the_checker_knows
     found = list(script("proofs/compare.py").study_questions(PROOFS.parent / "results" / "cifar10", 1))
     asked = {question.name.partition(" ")[0] for question, lines in found if isinstance(lines, list)}
     left_out = {question.name.partition(" ")[0]: lines for question, lines in found if isinstance(lines, str)}
-    assert {"best", "kinds", "masking", "paper", "smoothed-vit"} <= asked
+    assert {"best", "masking", "mixed", "paper", "smoothed-vit"} <= asked
     assert all(re.search("the checker (?:knows|does not know)", why) for why in left_out.values())
     assert {"bagcert", "ibp"} <= left_out.keys()
     judged = {question.name: [type(each) for each in question.defenders] for question, _ in found}

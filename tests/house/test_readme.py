@@ -33,7 +33,7 @@ def defenders(who: str, recipe: str) -> list[mc.Evidence]:
 
 
 def test_the_table_has_its_rows() -> None:
-    assert [recipe for _, _, recipe in rows()] == ["best"] * 2 + ["kinds"] * 2 + ["paper"] * 2 + ["small"] + [
+    assert [recipe for _, _, recipe in rows()] == ["best"] * 2 + ["paper"] * 2 + ["small"] + [
         *["masking"] * 2,
         *["masking-one"] * 2,
         "masking-small",
@@ -91,3 +91,11 @@ def test_other_methods_are_those_of_the_results() -> None:
         kept = {row["patch"]: row for row in some if row["promise"] == "recovery"}
         assert cells[2:4] == [f"{kept[size]['certified']:.2f}" if size in kept else "" for size in ("2x2", "5x5")]
         assert cells[1] == ", ".join(dict.fromkeys(f"{row['clean']:.2f}" for row in kept.values()))
+
+
+def test_the_weights_that_the_voting_study_names_are_those_that_voted() -> None:
+    text = (ROOT / "studies" / "voting" / "README.md").read_text(encoding="utf-8")
+    named = dict(re.findall(r"^\| `([a-z]+-\d+)` \| `([0-9a-f]{64})` \|$", text, flags=re.MULTILINE))
+    stores = json.loads((STUDY / "recipes.json").read_text(encoding="utf-8"))["best"]["defenders"]
+    voted = [mc.load_evidence(STUDY / store).provenance for store in stores]
+    assert named == {Path(store).stem: each["weights_sha256"] for store, each in zip(stores, voted, strict=True)}
