@@ -15,7 +15,7 @@ MOST_BYTES = 12_000_000
 
 def main() -> None:
     run, place = Path(sys.argv[1]), Path(mc.__file__).parent / "bundled" / "cifar10" / BOUNDED
-    mc.MaskingDefender.load(run).save(place, half=True)
+    mc.MaskingDefender.load(run).save(place, bits=16)
     size = sum(file.stat().st_size for file in place.iterdir())
     if size > MOST_BYTES:
         sys.exit(f"{place} has {size:,} bytes, more than {MOST_BYTES:,}; train a smaller one")

@@ -194,18 +194,6 @@ def test_a_saved_defender_comes_back_the_same(tmp_path: Path) -> None:
     assert repr(again) == "Defender(columns:3, crop, 4 classes, images of 8x10)"
 
 
-def test_half_precision_weights_are_loaded_as_float32(tmp_path: Path) -> None:
-    found = defender()
-    found.save(tmp_path / "whole")
-    found.save(tmp_path / "half", half=True)
-    sizes = [(tmp_path / name / "weights.safetensors").stat().st_size for name in ("whole", "half")]
-    assert sizes[1] < 0.7 * sizes[0]
-    again = Defender.load(tmp_path / "half")
-    assert isinstance(again.model, nn.Module)
-    assert all(tensor.dtype != torch.float16 for tensor in again.model.state_dict().values())
-    np.testing.assert_allclose(again.scores(pictures()), found.scores(pictures()), atol=0.02)
-
-
 def _truncate(folder: Path) -> None:
     path = folder / "weights.safetensors"
     path.write_bytes(path.read_bytes()[:-100])
@@ -345,7 +333,7 @@ def test_defenders_move_to_another_device(tmp_path: Path) -> None:
     assert moved.voter is not first.voter
     assert moved.voter.scorer.precision == "bfloat16"
     np.testing.assert_array_equal(moved.ballots(pictures()).labels, first.ballots(pictures()).labels)
-    first.save(tmp_path / "d", half=True)
+    first.save(tmp_path / "d", bits=16)
     loaded = Defender.load(tmp_path / "d")
     assert loaded.to("cpu").fingerprints() == loaded.fingerprints()
     ensemble = Ensemble(three())

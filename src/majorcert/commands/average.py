@@ -1,7 +1,7 @@
 """`majorcert average`: several trained networks to one defender."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -25,6 +25,7 @@ def average(
     masks: Annotated[
         str | None, typer.Option(help="Of masks: look through these instead, as in masks:2/4; also for one run.")
     ] = None,
+    bits: Annotated[int, typer.Option(help="Of each weight in the file: 32, 16 or 8; also for one run.")] = 32,
     allow: Allow = None,
     json: Json = False,
 ) -> None:
@@ -36,11 +37,11 @@ def average(
     """
     from majorcert.nets.averaging import averaged
 
-    blueprints = averaged(runs, out, mirrored=mirror, threshold=threshold, sure=sure, masks=masks, allow=allow or ())
+    changes: dict[str, Any] = {"threshold": threshold, "sure": sure, "masks": masks, "bits": bits}
+    blueprints = averaged(runs, out, mirrored=mirror, **changes, allow=allow or ())
     what = f"the average of {len(runs)} networks" if len(runs) > 1 else "the network"
     also = ", every view also seen in a mirror" if mirror else ""
     for blueprint in blueprints:
         remark(f"{blueprint.strategy}: {what}{also}, in {out}")
     if json:
-        strategies = [str(blueprint.strategy) for blueprint in blueprints]
-        say_json({"out": str(out), "strategies": strategies, "networks": len(runs)})
+        say_json({"out": str(out), "strategies": [str(each.strategy) for each in blueprints], "networks": len(runs)})

@@ -7,6 +7,7 @@ from pathlib import Path
 from majorcert.defences.masking import Masks
 from majorcert.errors import ModelError
 from majorcert.nets.blueprint import Blueprint
+from majorcert.nets.compact import Bits
 from majorcert.nets.ensemble_file import member_folders, resolved, write_members
 from majorcert.nets.folders import ENSEMBLE, check_free
 from majorcert.nets.joined import Average, Cascade, Mirror
@@ -25,6 +26,7 @@ def averaged(
     threshold: float | None = None,
     sure: float | None = None,
     masks: str | None = None,
+    bits: Bits = 32,
     allow: str | Sequence[str] = (),
 ) -> list[Blueprint]:
     """Write the defender that averages these runs, or the ensemble that averages these ensembles member by member.
@@ -33,13 +35,14 @@ def averaged(
         mirrored: show each network every view and its mirror image (not for digits or letters).
         threshold: of the new defenders; by default as in the first run. With one run it makes such a defender of it.
         sure: under masks, the first network alone decides where its top probability is at least that.
+        bits: that a weight is kept in, as for `Defender.save`; fewer than 32 also of one run.
         masks: look through these instead of those that the first run is for, as in "masks:2/4".
         allow: functions of your own that may be called to make networks, as for `mc.Ensemble.load`.
     """
-    if not runs or (len(runs) == 1 and not mirrored and masks is None and threshold is None):
+    if not runs or (len(runs) == 1 and not mirrored and masks is None and threshold is None and bits == 32):
         raise ModelError(
-            "an average is made of two runs or more, or of one that is mirrored, or has another threshold or masks; "
-            f"got {len(runs)}"
+            "an average is made of two runs or more, or of one that is mirrored, has another threshold or masks, or is "
+            f"kept in fewer bits; got {len(runs)}"
         )
     if threshold is not None and not 0 < threshold <= 1:
         raise ModelError(f"the threshold is above 0 and at most 1, got {threshold}")
@@ -58,7 +61,7 @@ def averaged(
     for folder in (out, *places):
         check_free(folder)
     written = [
-        _merge(group, kinds, place, mirrored, threshold, sure, as_listed(allow))
+        _merge(group, kinds, place, mirrored, threshold, sure, bits, as_listed(allow))
         for group, kinds, place in zip(groups, blueprints, places, strict=True)
     ]
     if places != [out]:
@@ -86,6 +89,7 @@ def _merge(
     mirrored: bool,
     threshold: float | None,
     sure: float | None,
+    bits: Bits,
     allowed: Sequence[str],
 ) -> Blueprint:
     networks = [blueprint.network(run, allowed) for run, blueprint in zip(runs, blueprints, strict=True)]
@@ -100,4 +104,4 @@ def _merge(
         "members": [{**blueprint.training, "weights_sha256": blueprint.weights_sha256} for blueprint in blueprints]
     }
     chosen = first.threshold if threshold is None else threshold
-    return replace(first, model=config, threshold=chosen, training=training).write(out, network.state_dict())
+    return replace(first, model=config, threshold=chosen, training=training).write(out, network.state_dict(), bits)

@@ -16,6 +16,7 @@ from majorcert.errors.checks import checked_size
 from majorcert.files.seal import digest
 from majorcert.files.untrusted import read_bytes, read_json, reason, typed
 from majorcert.nets.checkpoint import write_json, write_tensors
+from majorcert.nets.compact import Bits, compact, restored
 from majorcert.nets.folders import DEFENDER, WEIGHTS, check_format, make_folder
 from majorcert.nets.hiding import Hiding, check_regions, check_view, n_views, read_hiding
 from majorcert.nets.models import CASCADE, ModelConfig, build, check_weights, factories_in, mirrors_in
@@ -71,10 +72,11 @@ class Blueprint:
         """Fingerprint of the network's configuration: with that of the weights, it says which function this is."""
         return digest(self.model.to_json())
 
-    def write(self, run_dir: Path, weights: Mapping[str, Tensor]) -> "Blueprint":
+    def write(self, run_dir: Path, weights: Mapping[str, Tensor], bits: Bits = 32) -> "Blueprint":
         """Write the weights and the blueprint; returns the blueprint with the weights' fingerprint."""
+        kept = compact(weights, bits)
         make_folder(run_dir)
-        blueprint = replace(self, weights_sha256=write_tensors(run_dir / WEIGHTS, weights))
+        blueprint = replace(self, weights_sha256=write_tensors(run_dir / WEIGHTS, kept))
         write_json(
             run_dir / DEFENDER,
             {"format": FORMAT, "version": 1, **asdict(blueprint), "strategy": str(blueprint.strategy)},
@@ -118,10 +120,10 @@ class Blueprint:
                 f"{path} is not the file that {DEFENDER} is about (SHA-256 differs); restore it or train again"
             )
         try:
-            weights = load(content)
-            check_weights(self.model, weights)
+            kept = load(content)
+            check_weights(self.model, kept)
             network = build(self.model, allowed)
-            network.load_state_dict(weights)
+            network.load_state_dict(restored(kept))
         except (RuntimeError, KeyError, TypeError, ValueError, OverflowError, SafetensorError, ModelError) as error:
             raise ModelError(
                 f"the weights in {path} do not fit the network that {DEFENDER} describes: {reason(error)}"

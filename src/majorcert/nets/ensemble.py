@@ -25,6 +25,7 @@ from majorcert.files.html import table
 from majorcert.files.names import file_names
 from majorcert.nets.blueprint import Blueprint
 from majorcert.nets.bounding import BoundsDefender
+from majorcert.nets.compact import Bits
 from majorcert.nets.defender import Defender
 from majorcert.nets.ensemble_file import member_folders, resolved, saved_pooled, suited_to, write_members
 from majorcert.nets.images import Images
@@ -128,11 +129,11 @@ class Ensemble:
         """(images,) the side of the largest square patch that each image is certified against."""
         return largest_patch(self.evidence(images, promise="recovery"))
 
-    def save(self, folder: str | Path, *, half: bool = False) -> None:
-        """Write ensemble.json and a sub-folder for each defender."""
+    def save(self, folder: str | Path, *, bits: Bits = 32) -> None:
+        """Write ensemble.json and a sub-folder for each defender; bits are those of `Defender.save`."""
         names = file_names([str(defender.strategy) for defender in self.defenders])
         for name, defender in zip(names, self.defenders, strict=True):
-            defender.save(Path(folder) / name, half=half)
+            defender.save(Path(folder) / name, bits=bits)
         write_members(Path(folder), names, pooled=self.pooled)
 
     @classmethod

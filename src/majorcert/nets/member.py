@@ -23,6 +23,7 @@ from majorcert.errors import DataError, ModelError
 from majorcert.errors.checks import checked_size
 from majorcert.errors.frozen import filled
 from majorcert.nets.blueprint import Blueprint
+from majorcert.nets.compact import Bits
 from majorcert.nets.company import Network
 from majorcert.nets.data import Dataset
 from majorcert.nets.hiding import Hiding
@@ -194,23 +195,19 @@ class Member(ABC):
         transformer = self.blueprint is not None and first_of(self.blueprint.model).name == "vit"
         return {**known, "network": "vit"} if transformer else known
 
-    def save(self, folder: str | Path, *, half: bool = False) -> None:
+    def save(self, folder: str | Path, *, bits: Bits = 32) -> None:
         """Write weights.safetensors and defender.json, which rebuild this defender.
 
         Args:
-            half: store the weights as float16, in half the space; they are loaded as float32 again.
+            bits: of each weight: 16 (half floats) or 8 (whole numbers, with a unit for each output channel) take less
+                room, and what is loaded is rounded so. Let what is kept vote.
         """
         if self.blueprint is None or not isinstance(self.model, nn.Module):
             raise ModelError(
                 "a defender is saved with the ModelConfig that its network was built from, config=..., or with the "
                 "function of your own that makes such a module, factory='package.module:function'"
             )
-        weights = self.model.state_dict()
-        if half:
-            weights = {
-                name: tensor.half() if tensor.is_floating_point() else tensor for name, tensor in weights.items()
-            }
-        self.blueprint.write(Path(folder), weights)
+        self.blueprint.write(Path(folder), self.model.state_dict(), bits)
 
     def _tensor(self, images: Images) -> Tensor:
         from majorcert.nets.resizing import resizing_of
