@@ -86,6 +86,19 @@ def test_what_was_changed_is_named() -> None:
     )
 
 
+def test_a_rival_that_is_not_the_one_made_to_be_said_is_named() -> None:
+    columns = votes("columns:1")
+    pool = mc.Pool([columns, votes("rows:1")])
+    asked = (columns, mc.certify([columns], 2)), (pool, mc.certify([pool], 2)), (columns, mc.top_k(columns, 2, 2))
+    for each, verdict in asked:
+        i, witness = next((i, witness) for i, witness in enumerate(verdict.witnesses) if witness)
+        others = {-1, N_CLASSES, *witness.forced} - {witness.rival}
+        assert differences(verdict, [each]) == []
+        for rival in others:
+            witnesses = (*verdict.witnesses[:i], replace(witness, rival=rival), *verdict.witnesses[i + 1 :])
+            assert differences(replace(verdict, witnesses=witnesses), [each]) == ["rival"]
+
+
 @pytest.mark.parametrize("slack", [0, 2])
 def test_another_promise_than_the_strongest_is_named(slack: int) -> None:
     pool = mc.Pool([votes("columns:1", seed=2), votes("rows:1", seed=3)])

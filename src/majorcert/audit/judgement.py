@@ -295,6 +295,7 @@ def _witness_faults(verdict: Verdict, row: int, opinion: Opinion) -> list[Differ
     if winner(votes) == opinion.predicted:
         faults.append(Difference("plurality of the forced labels", "another label", opinion.predicted, image, where))
     clean, rival = opinion.predicted, witness.rival
-    if rival == clean or not beats(rival, votes[rival], clean, votes[clean]):
+    named = forced[:1] if first_labels(verdict.method) else forced
+    if rival not in named or rival == clean or not beats(rival, votes[rival], clean, votes[clean]):
         faults.append(Difference("rival", f"a label that beats {clean} among {list(forced)}", rival, image, where))
     return faults
