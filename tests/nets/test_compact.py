@@ -1,7 +1,10 @@
 """Weights in fewer bits: how near they stay, what votes, and that damaged files are refused."""
 
+import copy
 import hashlib
 import json
+import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +16,7 @@ from torch import Tensor, nn
 
 import majorcert as mc
 from majorcert.nets.averaging import averaged
-from majorcert.nets.compact import MOST, UNIT, compact, restored
+from majorcert.nets.compact import MOST, UNIT, compact, restored, state_of
 from majorcert.nets.models import ModelConfig, build
 
 CONFIG = ModelConfig("resnet", 5, 4, width=8, blocks=(1, 1), strides=(1, 2))
@@ -49,35 +52,77 @@ def test_what_is_kept_is_loaded_near_to_what_was_learned(
     assert np.array_equal(*scores) == (bits == 32)
 
 
+class Odd(nn.Module):
+    """Learned weights under their names, and what was not learned."""
+
+    def __init__(self, learned: Mapping[str, Tensor], **beside: Tensor) -> None:
+        super().__init__()
+        for name, weight in learned.items():
+            self.register_parameter(name, nn.Parameter(weight))
+        for name, value in beside.items():
+            self.register_buffer(name, value)
+
+
 def test_whole_numbers_are_the_nearest_of_a_unit_for_each_output_channel() -> None:
-    weights = torch.tensor([[1.0, -127.0, 0.4], [0.0, 0.0, 0.0], [0.5e-3, 1e-3, -0.1e-3]])
-    kept = compact({"w": weights, "b": torch.tensor([0.3]), "n": torch.tensor([[4]])}, 8)
-    assert kept["w"].tolist() == [[1, -127, 0], [0, 0, 0], [64, 127, -13]]
-    assert kept["w" + UNIT].tolist() == pytest.approx([1.0, 1.0, 1e-3 / MOST])
-    assert (kept["b"].item(), kept["n"].tolist(), sorted(kept)) == (
-        pytest.approx(0.3),
-        [[4]],
-        ["b", "n", "w", "w.unit"],
-    )
+    weights = torch.tensor([[1.0, -127.0, 0.4], [0.0, 0.0, 0.0], [0.5e-3, 1e-3, -0.1e-3], [0.0, 2.6e-43, 0.0]])
+    kept = compact(Odd({"w": weights, "b": torch.tensor([0.3])}), 8)
+    assert kept["w"].tolist() == [[1, -127, 0], [0, 0, 0], [64, 127, -13], [0, 0, 0]]
+    assert kept["w" + UNIT].tolist() == pytest.approx([1.0, 1.0, 1e-3 / MOST, 1.0])
+    assert (kept["b"].item(), sorted(kept)) == (pytest.approx(0.3), ["b", "w", "w.unit"])
     found = restored(kept)
-    assert sorted(found) == ["b", "n", "w"]
+    assert sorted(found) == ["b", "w"]
     assert ((found["w"] - weights).abs() <= 0.5001 * kept["w" + UNIT][:, None]).all()
 
 
 def test_a_convolution_is_off_by_half_a_unit_of_its_channel_at_most() -> None:
     weights = torch.randn(6, 3, 3, 3) * torch.logspace(-6, 3, 6)[:, None, None, None]
-    kept = compact({"c": weights}, 8)
+    kept = compact(Odd({"c": weights}), 8)
     off = (restored(kept)["c"] - weights).abs().flatten(1).amax(dim=1)
     assert (off <= 0.5001 * weights.abs().flatten(1).amax(dim=1) / MOST).all()
     assert (off > 0).all()
 
 
-def test_small_whole_numbers_of_a_network_of_its_own_are_left_alone() -> None:
-    own = {"table": torch.tensor([3, -4], dtype=torch.int8), "other": torch.ones(2)}
+def test_what_was_not_learned_and_what_is_empty_is_left_alone() -> None:
+    beside = {"counts": torch.tensor([[3, -4]], dtype=torch.int8), "mask": torch.tensor([[0.1, -torch.inf]])}
+    network = Odd({"none": torch.ones(3, 0)}, **beside)
     for bits in (32, 8):
-        found = restored(compact(own, bits))
-        assert found["table"].dtype == torch.int8
-        assert found["table"].tolist() == [3, -4]
+        found = restored(compact(network, bits))
+        assert all(torch.equal(found[name], value) for name, value in network.state_dict().items())
+        assert found["counts"].dtype == torch.int8
+
+
+def test_weights_that_are_not_finite_are_refused() -> None:
+    with pytest.raises(mc.ModelError, match="'w' has weights that are not finite, which cannot be kept in 8 bits"):
+        compact(Odd({"w": torch.tensor([[0.3, torch.nan, -0.2]])}), 8)
+
+
+@pytest.mark.parametrize("bits", [32, 16, 8])
+def test_weights_that_two_layers_share_are_kept_with_each(tmp_path: Path, bits: Any) -> None:
+    network = nn.Sequential(nn.Conv2d(5, 5, 1), nn.Conv2d(5, 5, 1))
+    network[1].weight = network[0].weight
+    kept = compact(network, bits)
+    safetensors.torch.save_file(kept, tmp_path / "w")  # refuses shared memory
+    assert torch.equal(restored(kept)["0.weight"], restored(kept)["1.weight"])
+
+
+def test_a_state_that_is_no_tensor_is_refused() -> None:
+    class Strange(nn.Conv2d):
+        def get_extra_state(self) -> dict[str, int]:
+            return {"calls": 3}
+
+    with pytest.raises(mc.ModelError, match="'_extra_state' in the state of the network is no tensor"):
+        state_of(Strange(1, 1, 1))
+
+
+def test_a_defender_is_of_the_network_as_it_was_given(defender: mc.Defender) -> None:
+    network = copy.deepcopy(defender.model)
+    assert isinstance(network, nn.Module)
+    given = mc.Defender(network, "columns:3", image_size=(8, 8), config=CONFIG)
+    with torch.no_grad():
+        for weight in network.parameters():
+            weight.mul_(-1)
+    np.testing.assert_array_equal(given.to("cpu").scores(IMAGES), defender.scores(IMAGES))
+    assert given.weights_sha256 == defender.weights_sha256
 
 
 def test_what_is_kept_votes_everywhere_alike(defender: mc.Defender, tmp_path: Path) -> None:
@@ -106,7 +151,14 @@ def test_runs_are_kept_in_fewer_bits_by_average(defender: mc.Defender, tmp_path:
 def test_an_ensemble_is_kept_in_fewer_bits(defender: mc.Defender, tmp_path: Path) -> None:
     mc.Ensemble([defender], pooled=True).save(tmp_path / "all", bits=8)
     assert torch.int8 in {tensor.dtype for tensor in kept_in(tmp_path / "all" / "columns-3").values()}
-    assert mc.Ensemble.load(tmp_path / "all").predict(IMAGES).shape == (6,)
+    loaded = mc.Ensemble.load(tmp_path / "all")
+    assert loaded.pooled
+    averaged([tmp_path / "all"], tmp_path / "again", bits=8)
+    np.testing.assert_array_equal(mc.Ensemble.load(tmp_path / "again").predict(IMAGES), loaded.predict(IMAGES))
+    assert mc.Ensemble.load(tmp_path / "again").pooled
+    mc.Ensemble([defender]).save(tmp_path / "apart")
+    with pytest.raises(mc.ModelError, match="one adds up the votes of its members, and the other does not"):
+        averaged([tmp_path / "all", tmp_path / "apart"], tmp_path / "both")
 
 
 def test_other_numbers_of_bits_are_refused_before_anything_is_written(defender: mc.Defender, tmp_path: Path) -> None:
@@ -116,21 +168,36 @@ def test_other_numbers_of_bits_are_refused_before_anything_is_written(defender: 
     assert not (tmp_path / "few").exists()
 
 
+KERNEL = "1.body.0.weight"
+UNITS = torch.ones(16)
+
+
 @pytest.mark.parametrize(
-    "damage",
+    ("damage", "message"),
     [
-        lambda kept: {**kept, "more.unit": torch.ones(1)},
-        lambda kept: {**kept, "1.body.0.weight.unit": torch.ones(3)},
-        lambda kept: {**kept, "1.body.0.weight.unit": torch.ones(2, 2)},
-        lambda kept: {name: weight for name, weight in kept.items() if name != "1.body.0.weight"},
+        ({"more.unit": torch.ones(1)}, "Unexpected key"),
+        ({"x": torch.zeros(1, 30_000, dtype=torch.int8), "x.unit": torch.ones(30_000)}, "not one number above 0"),
+        ({KERNEL + UNIT: UNITS[:3]}, "not one number above 0 for each output channel"),
+        ({KERNEL + UNIT: UNITS[:1]}, "not one number above 0"),
+        ({KERNEL + UNIT: torch.tensor(1.0)}, "not one number above 0"),
+        ({KERNEL + UNIT: UNITS[:8].view(2, 4)}, "not one number above 0"),
+        ({KERNEL + UNIT: UNITS[:8].int()}, "not one number above 0"),
+        ({KERNEL + UNIT: UNITS[:8] * torch.nan}, "not one number above 0"),
+        ({KERNEL + UNIT: -UNITS[:8]}, "not one number above 0"),
+        ({KERNEL + UNIT: None}, "'1.body.0.weight' is of torch.int8, where the network has torch.float32"),
+        ({KERNEL: None, KERNEL + UNIT: None}, "the network has 5,308 weights, and the file 4,950"),
+        ({"1.body.1.num_batches_tracked": torch.tensor(0.5)}, "is of torch.float32, where the network has torch.int64"),
     ],
 )
-def test_units_that_do_not_fit_are_refused(defender: mc.Defender, tmp_path: Path, damage: Any) -> None:
+def test_files_that_say_otherwise_are_refused(
+    defender: mc.Defender, tmp_path: Path, damage: dict[str, Any], message: str
+) -> None:
     defender.save(tmp_path / "few", bits=8)
     path = tmp_path / "few" / "weights.safetensors"
-    safetensors.torch.save_file(damage(kept_in(tmp_path / "few")), path)
+    changed = {name: weight for name, weight in {**kept_in(path.parent), **damage}.items() if weight is not None}
+    safetensors.torch.save_file(changed, path)
     about = json.loads((path.parent / "defender.json").read_text())
     about["weights_sha256"] = hashlib.sha256(path.read_bytes()).hexdigest()
     (path.parent / "defender.json").write_text(json.dumps(about))
-    with pytest.raises(mc.ModelError, match="do not fit the network"):
+    with pytest.raises(mc.ModelError, match=f"do not fit the network.*{re.escape(message)}"):
         mc.Defender.load(tmp_path / "few")

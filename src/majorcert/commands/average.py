@@ -31,7 +31,7 @@ def average(
 ) -> None:
     """Average the probabilities of several trained networks, so that each ablation casts one, better ballot.
 
-    The result is like any other defender or ensemble. It votes for as long as all its networks do, mirrored twice.
+    The result votes for as long as all its networks do, mirrored twice. A folder `bounded` is averaged apart.
 
     Example: majorcert average runs/seed0 runs/seed1 --mirror -o runs/both
     """

@@ -7,8 +7,8 @@ from pathlib import Path
 from majorcert.defences.masking import Masks
 from majorcert.errors import ModelError
 from majorcert.nets.blueprint import Blueprint
-from majorcert.nets.compact import Bits
-from majorcert.nets.ensemble_file import member_folders, resolved, write_members
+from majorcert.nets.compact import Bits, compact
+from majorcert.nets.ensemble_file import member_folders, resolved, saved_pooled, write_members
 from majorcert.nets.folders import ENSEMBLE, check_free
 from majorcert.nets.joined import Average, Cascade, Mirror
 from majorcert.nets.models import average, cascade, mirror, mirrors_in
@@ -30,6 +30,8 @@ def averaged(
     allow: str | Sequence[str] = (),
 ) -> list[Blueprint]:
     """Write the defender that averages these runs, or the ensemble that averages these ensembles member by member.
+
+    Defenders in a folder `bounded` of an ensemble are an ensemble of their own, and are averaged apart.
 
     Args:
         mirrored: show each network every view and its mirror image (not for digits or letters).
@@ -53,6 +55,8 @@ def averaged(
     for run, folders in zip(runs, members, strict=True):
         if len(folders) != len(members[0]):
             raise ModelError(f"{run} has {len(folders)} defenders, and {runs[0]} has {len(members[0])}")
+        if saved_pooled(run) != saved_pooled(runs[0]):
+            raise ModelError(f"of {run} and {runs[0]} one adds up the votes of its members, and the other does not")
     groups = list(zip(*members, strict=True))
     blueprints = [_alike(group, mirrored) for group in groups]
     if masks is not None:
@@ -65,7 +69,7 @@ def averaged(
         for group, kinds, place in zip(groups, blueprints, places, strict=True)
     ]
     if places != [out]:
-        write_members(out, [place.name for place in places])
+        write_members(out, [place.name for place in places], pooled=saved_pooled(runs[0]))
     return written
 
 
@@ -104,4 +108,4 @@ def _merge(
         "members": [{**blueprint.training, "weights_sha256": blueprint.weights_sha256} for blueprint in blueprints]
     }
     chosen = first.threshold if threshold is None else threshold
-    return replace(first, model=config, threshold=chosen, training=training).write(out, network.state_dict(), bits)
+    return replace(first, model=config, threshold=chosen, training=training).write(out, compact(network, bits))

@@ -16,7 +16,7 @@ from majorcert.errors.checks import checked_size
 from majorcert.files.seal import digest
 from majorcert.files.untrusted import read_bytes, read_json, reason, typed
 from majorcert.nets.checkpoint import write_json, write_tensors
-from majorcert.nets.compact import Bits, compact, restored
+from majorcert.nets.compact import restored
 from majorcert.nets.folders import DEFENDER, WEIGHTS, check_format, make_folder
 from majorcert.nets.hiding import Hiding, check_regions, check_view, n_views, read_hiding
 from majorcert.nets.models import CASCADE, ModelConfig, build, check_weights, factories_in, mirrors_in
@@ -72,11 +72,10 @@ class Blueprint:
         """Fingerprint of the network's configuration: with that of the weights, it says which function this is."""
         return digest(self.model.to_json())
 
-    def write(self, run_dir: Path, weights: Mapping[str, Tensor], bits: Bits = 32) -> "Blueprint":
+    def write(self, run_dir: Path, weights: Mapping[str, Tensor]) -> "Blueprint":
         """Write the weights and the blueprint; returns the blueprint with the weights' fingerprint."""
-        kept = compact(weights, bits)
         make_folder(run_dir)
-        blueprint = replace(self, weights_sha256=write_tensors(run_dir / WEIGHTS, kept))
+        blueprint = replace(self, weights_sha256=write_tensors(run_dir / WEIGHTS, weights))
         write_json(
             run_dir / DEFENDER,
             {"format": FORMAT, "version": 1, **asdict(blueprint), "strategy": str(blueprint.strategy)},
@@ -123,12 +122,22 @@ class Blueprint:
             kept = load(content)
             check_weights(self.model, kept)
             network = build(self.model, allowed)
-            network.load_state_dict(restored(kept))
-        except (RuntimeError, KeyError, TypeError, ValueError, OverflowError, SafetensorError, ModelError) as error:
+            weights = restored(kept)
+            _check_numbers(network, weights)
+            network.load_state_dict(weights)
+        except (ModelError, SafetensorError, RuntimeError, KeyError, TypeError, ValueError, OverflowError) as error:
             raise ModelError(
                 f"the weights in {path} do not fit the network that {DEFENDER} describes: {reason(error)}"
             ) from None
         return network.eval()
+
+
+def _check_numbers(network: nn.Module, weights: Mapping[str, Tensor]) -> None:
+    """Refuse whole numbers in place of fractions and the other way round, which torch would convert silently."""
+    for name, own in dict[str, Any](network.state_dict()).items():
+        kept = weights.get(name)
+        if isinstance(own, Tensor) and kept is not None and own.is_floating_point() != kept.is_floating_point():
+            raise ModelError(f"{name!r} is of {kept.dtype}, where the network has {own.dtype}")
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Literal, get_args
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from majorcert.errors import ModelError
 
@@ -14,30 +14,54 @@ UNIT = ".unit"
 """Beside whole numbers: what one of them is worth, in each output channel."""
 MOST = 127
 """The largest whole number."""
+LEAST = 1e-30
+"""A channel of smaller weights than this is one of zeros."""
 
 
-def compact(weights: Mapping[str, Tensor], bits: Bits) -> dict[str, Tensor]:
-    """The weights as they are kept; in 8 bits, what has no output channels of several numbers stays as it is."""
+def state_of(network: nn.Module) -> dict[str, Tensor]:
+    """All that makes a network what it is, on the CPU, each tensor in memory of its own."""
+    state = network.state_dict()
+    for name, value in state.items():
+        if not isinstance(value, Tensor):
+            raise ModelError(f"{name!r} in the state of the network is no tensor, and only these are kept")
+    return {name: value.detach().cpu().clone(memory_format=torch.contiguous_format) for name, value in state.items()}
+
+
+def compact(network: nn.Module, bits: Bits) -> dict[str, Tensor]:
+    """The state of a network as it is kept; in 8 bits, all but what it learned for output channels stays as it is."""
     if bits not in get_args(Bits):
         raise ModelError(f"weights are kept in {', '.join(map(str, get_args(Bits)))} bits, got {bits}")
-    learned = {name: weight for name, weight in weights.items() if weight.is_floating_point()}
+    kept = state_of(network)
     if bits == 16:
-        return {**weights, **{name: weight.half() for name, weight in learned.items()}}
-    kept = dict(weights)
-    for name, weight in learned.items():
-        if bits == 8 and weight.dim() > 1:
-            largest = weight.float().flatten(1).abs().amax(dim=1)
-            kept[name + UNIT] = unit = torch.where(largest > 0, largest / MOST, 1.0)
-            kept[name] = (weight / _beside(unit, weight)).round().to(torch.int8)
+        return {name: value.half() if value.is_floating_point() else value for name, value in kept.items()}
+    for name, weight in network.named_parameters(remove_duplicate=False) if bits == 8 else ():
+        if weight.dim() > 1 and weight.numel() and name in kept:
+            kept |= _in_units(name, kept[name].float())
     return kept
 
 
 def restored(kept: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The weights to calculate with, of those that `compact` keeps."""
+    """The state to calculate with, of one that `compact` keeps; refuses units that are not what it writes."""
     counted = [name for name, weight in kept.items() if weight.dtype is torch.int8 and name + UNIT in kept]
-    weights = {name: kept[name] * _beside(kept[name + UNIT], kept[name]) for name in counted}
+    weights = {name: _weighed(name, kept[name], kept[name + UNIT]) for name in counted}
     units = {name + UNIT for name in counted}
     return {name: weights.get(name, weight) for name, weight in kept.items() if name not in units}
+
+
+def _in_units(name: str, weight: Tensor) -> dict[str, Tensor]:
+    """The nearest whole numbers of weights, and what one is worth."""
+    if not weight.isfinite().all():
+        raise ModelError(f"{name!r} has weights that are not finite, which cannot be kept in 8 bits")
+    largest = weight.flatten(1).abs().amax(dim=1)
+    unit = torch.where(largest >= LEAST, largest / MOST, 1.0)
+    return {name: (weight / _beside(unit, weight)).round().to(torch.int8), name + UNIT: unit}
+
+
+def _weighed(name: str, weight: Tensor, unit: Tensor) -> Tensor:
+    fits = unit.dtype is torch.float32 and weight.dim() > 1 and unit.shape == weight.shape[:1]
+    if not fits or not ((unit > 0) & unit.isfinite()).all():
+        raise ModelError(f"{name + UNIT!r} is not one number above 0 for each output channel of {name!r}")
+    return weight * _beside(unit, weight)
 
 
 def _beside(unit: Tensor, weight: Tensor) -> Tensor:

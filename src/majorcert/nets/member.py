@@ -3,7 +3,7 @@
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from copy import copy
+from copy import copy, deepcopy
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
@@ -23,7 +23,7 @@ from majorcert.errors import DataError, ModelError
 from majorcert.errors.checks import checked_size
 from majorcert.errors.frozen import filled
 from majorcert.nets.blueprint import Blueprint
-from majorcert.nets.compact import Bits
+from majorcert.nets.compact import Bits, compact, state_of
 from majorcert.nets.company import Network
 from majorcert.nets.data import Dataset
 from majorcert.nets.hiding import Hiding
@@ -74,6 +74,8 @@ class Member(ABC):
         **kind: Any,
     ) -> None:
         """Fill in what a new defender is, and make what looks at images; `kind` is its model, strategy and view."""
+        if isinstance(kind["model"], nn.Module):
+            kind["model"] = deepcopy(kind["model"]).eval()
         how = {"precision": precision, "batch_size": batch_size, "compiled": compiled}
         about: dict[str, Any] = {"threshold": threshold, "image_size": checked_size(image_size), "channels": channels}
         filled(self, **kind, **about, rule=rule, how=how)
@@ -183,8 +185,7 @@ class Member(ABC):
             return self.blueprint.weights_sha256
         if not isinstance(self.model, nn.Module):
             return None
-        tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in self.model.state_dict().items()}
-        return hashlib.sha256(safetensors.torch.save(tensors)).hexdigest()
+        return hashlib.sha256(safetensors.torch.save(state_of(self.model))).hexdigest()
 
     def fingerprints(self) -> dict[str, str | None]:
         """What tells this network from any other: its weights, and how they are put together."""
@@ -207,7 +208,7 @@ class Member(ABC):
                 "a defender is saved with the ModelConfig that its network was built from, config=..., or with the "
                 "function of your own that makes such a module, factory='package.module:function'"
             )
-        self.blueprint.write(Path(folder), self.model.state_dict(), bits)
+        self.blueprint.write(Path(folder), compact(self.model, bits))
 
     def _tensor(self, images: Images) -> Tensor:
         from majorcert.nets.resizing import resizing_of
