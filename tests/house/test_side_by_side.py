@@ -2,8 +2,11 @@
 
 import json
 import os
+import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -31,10 +34,36 @@ def test_each_network_is_kept_in_half_precision(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "epochs.json").read_text())["epochs"] == 2
 
 
-def test_a_network_that_cannot_be_trained_is_told(tmp_path: Path) -> None:
-    said = done(tmp_path, "--epochs", "2", "--", "--recipe", "none")
+def test_whoever_is_done_is_kept_when_another_cannot_be_trained(tmp_path: Path) -> None:
+    """Nobody is left running, and the same command trains what is missing."""
+    given = "--epochs", "1", "--", "--recipe", "digits", "--width", "4"
+    assert done(tmp_path, *given).returncode == 0
+    shutil.rmtree(tmp_path / "columns-2")
+    shutil.rmtree(tmp_path / "runs")
+    before = (tmp_path / "rows-2" / "weights.safetensors").read_bytes()
+    said = done(tmp_path, *given[:3], "--recipe", "none")
     assert said.returncode == 1
+    assert "columns-2: " in said.stderr
     assert "there is no recipe 'none'" in " ".join(said.stderr.split())
+    again = done(tmp_path, *given)
+    assert again.returncode == 0, again.stderr
+    assert "1 epochs of columns:2\n" in again.stderr
+    assert (tmp_path / "rows-2" / "weights.safetensors").read_bytes() == before
+    assert mc.Defender.load(tmp_path / "columns-2").blueprint is not None
+    assert done(tmp_path, *given).returncode == 2
+
+
+def test_a_stopped_study_leaves_nobody_running(tmp_path: Path) -> None:
+    command = [sys.executable, str(SCRIPT), "digits", "rows:2", "-o", str(tmp_path), "--epochs", "9999"]
+    with subprocess.Popen([*command, "--", "--recipe", "digits", "--width", "4"], stderr=subprocess.PIPE) as study:
+        log = tmp_path / "runs" / "rows-2" / "log.jsonl"
+        while not (log.is_file() and log.read_text()):
+            assert study.poll() is None
+            time.sleep(0.1)
+        study.send_signal(signal.SIGTERM)
+        assert study.wait(timeout=60) == 128 + signal.SIGTERM
+    assert (tmp_path / "runs" / "rows-2" / "checkpoint.safetensors").is_file()
+    assert not (tmp_path / "rows-2").exists()
 
 
 @pytest.mark.slow
