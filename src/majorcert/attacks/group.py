@@ -7,10 +7,10 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
-from majorcert.attacks.placements import Choice
 from majorcert.attacks.victim import Victim
 from majorcert.core.plurality import Ints
 from majorcert.core.threat import Bools, Patch
+from majorcert.core.verdict import Witness
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,7 +21,7 @@ class Group:
     images: Tensor  # (N, C, H, W) uint8, on the CPU
     numbers: Ints  # (N,) their places in the data set
     safe: Bools  # (N, placement rows, placement columns) where a certificate says that nothing can happen
-    witnesses: Sequence[Choice | None]
+    witnesses: Sequence[Witness | None]
     patch: Patch
 
 

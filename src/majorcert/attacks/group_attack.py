@@ -121,7 +121,7 @@ class GroupAttack:
                 self.rivals[image, wave] = aimed
                 self.begin[image, wave] = patches[image, gaps[image, place, :, aimed].argmin()]
             if witness is not None and self.effort.placements > 1:
-                self.placements[image, -1] = witness.top, witness.left
+                self.placements[image, -1] = witness.placement
                 self.rivals[image, -1] = witness.rival
 
     def _aim(self, image: Ints, wave: int) -> Aim:

@@ -1,7 +1,5 @@
 """Where to paint: placements of each image, the most promising ones first."""
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 import torch
@@ -20,16 +18,6 @@ OUT_OF_REACH = 100.0
 """Added for each defender that cannot be moved by votes alone."""
 BY_LOT = 3
 """Every third placement is any one, whatever the votes say."""
-
-
-@dataclass(frozen=True)
-class Choice:
-    """A placement and what each defender would have to say there: a certificate's witness, as plain data."""
-
-    top: int
-    left: int
-    rival: int
-    forced: tuple[int, ...]
 
 
 def sites_of(images: Ints, placements: npt.NDArray[np.int64], device: torch.device) -> Sites:

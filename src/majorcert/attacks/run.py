@@ -16,7 +16,6 @@ from majorcert.attacks.group import Group, Outcome
 from majorcert.attacks.group_attack import attack_group
 from majorcert.attacks.logbook import Logbook, Row, write_png
 from majorcert.attacks.paint import Stock
-from majorcert.attacks.placements import Choice
 from majorcert.attacks.surrogate import Surrogate
 from majorcert.attacks.victim import Victim
 from majorcert.attacks.watchdog import Watchdog
@@ -225,12 +224,11 @@ class AttackRun:
 
 def _group(victim: Victim, images: torch.Tensor, numbers: Ints, verdict: Verdict, some: Ints) -> Group:
     """These images of the verdict, with what a certificate says of each."""
-    witnesses = [verdict.witness(int(each)) for each in some]
     return Group(
         victim=victim,
         images=images[some],
         numbers=numbers[some],
         safe=np.asarray(verdict.safe)[some],
-        witnesses=[None if each is None else Choice(*each.placement, each.rival, each.forced) for each in witnesses],
+        witnesses=[verdict.witness(int(each)) for each in some],
         patch=verdict.patch,
     )
