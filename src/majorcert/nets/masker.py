@@ -18,7 +18,7 @@ from majorcert.nets.joined import Cascade
 from majorcert.nets.masked import MaskCutter, centred
 from majorcert.nets.models import ModelConfig, first_of
 from majorcert.nets.scorer import Health, Scorer
-from majorcert.nets.tensor_votes import distance_of, rounded_down, votes_of
+from majorcert.nets.tensor_votes import distance_of, votes_of
 
 Progress = Callable[[int], None]
 Told = Callable[[Ints], None]
@@ -33,7 +33,7 @@ class Table(NamedTuple):
     labels: Tensor
     """(images, masks, masks); NO_LABEL where nobody looked"""
     distance: Tensor
-    """(images, masks), float16: how far each row was from changing, rounded down; 0 where it is not whole"""
+    """(images, masks), float32: how far each row was from changing; 0 where it is not whole"""
     health: Health
     """to be checked before the labels are believed"""
 
@@ -215,7 +215,7 @@ class _Look:
 
     def table(self) -> Table:
         whole = (self.labels != NO_LABEL).all(dim=2)
-        return Table(self.labels, rounded_down(self.distance.amin(dim=2) * whole), self.health)
+        return Table(self.labels, self.distance.amin(dim=2) * whole, self.health)
 
 
 def _said(probabilities: Tensor) -> tuple[Tensor, Tensor]:

@@ -15,6 +15,7 @@ from majorcert.core.threat import ImageSize
 from majorcert.defences.masking import MaskPairs, Masks
 from majorcert.errors import EvidenceError
 from majorcert.errors.frozen import filled
+from majorcert.files.scoring import rounded_down
 from majorcert.nets.company import Network
 from majorcert.nets.images import Images, sha256
 from majorcert.nets.masked import MaskCutter
@@ -71,9 +72,9 @@ class MaskingDefender(Member):
 
         def made(labels: Any, distance: Any, **about: Any) -> MaskPairs:
             kind: dict[str, Any] = {"masks": self.strategy, "image_size": size, "n_classes": n_classes}
-            return MaskPairs(labels, distance=distance, **kind, **about)
+            return MaskPairs(labels, distance=rounded_down(distance), **kind, **about)
 
-        nothing: Arrays = [np.empty((0, n, n), np.int8), np.empty((0, n), np.float16)]
+        nothing: Arrays = [np.empty((0, n, n), np.int8), np.empty((0, n), np.float32)]
         return Recording((self.channels, *size, n_classes), facts, self.masker.n_pairs, nothing, look, made)
 
     def evidence(self, images: Images, *, promise: Promise | None = None) -> MaskPairs:

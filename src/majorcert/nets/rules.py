@@ -13,6 +13,7 @@ from majorcert.defences.clipped import ClippedScores
 from majorcert.defences.patchguard import MaskedScores
 from majorcert.defences.scores import Scores
 from majorcert.errors import ModelError
+from majorcert.files.scoring import rounded_down
 
 VOTES = "votes"
 ONE = 127
@@ -43,7 +44,7 @@ def evidence_of(
         about: as for `Ballots`.
     """
     if rule == VOTES:
-        return Ballots(labels, distance=distance, **about)
+        return Ballots(labels, distance=rounded_down(distance), **about)
     assert scores is not None, "what is no vote is made of scores"
     del about["n_classes"]
     points = Scores.rounded(scores, one=ONE, **about)

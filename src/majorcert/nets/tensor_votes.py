@@ -5,7 +5,6 @@ import torch
 from torch import Tensor
 
 from majorcert.core.ballots import ABSTAIN
-from majorcert.files.scoring import COARSE, LEAST, MOST
 
 
 def votes_of(scores: Tensor, threshold: float | None, n_votes: int) -> Tensor:
@@ -30,13 +29,6 @@ def distance_of(scores: Tensor, threshold: float | None) -> Tensor:
         best, second = scores.topk(2, dim=1).values.unbind(dim=1)
         return (best - second) / 2
     return (scores - float(np.float32(threshold))).abs().amin(dim=1)
-
-
-def rounded_down(distance: Tensor) -> Tensor:
-    """The distances as they are kept, in float16: the same as `files.scoring.rounded_down`, but on the device."""
-    bits = distance.clamp(max=MOST).view(torch.int32)
-    kept = ((bits.clamp(min=1) - 1) & COARSE).view(torch.float32)
-    return (kept * (kept >= LEAST)).half()
 
 
 def most_votes(threshold: float | None, n_classes: int) -> int:

@@ -21,7 +21,7 @@ from majorcert.nets.recording import Arrays, Looked, Recording
 from majorcert.nets.rules import VOTES, check_rule, evidence_of, facts_of
 from majorcert.nets.scorer import Health, Scorer
 from majorcert.nets.sight import check_sight
-from majorcert.nets.tensor_votes import distance_of, most_votes, rounded_down, votes_of
+from majorcert.nets.tensor_votes import distance_of, most_votes, votes_of
 from majorcert.nets.views import Cutter, View, in_channels, to_unit
 
 
@@ -29,7 +29,7 @@ class Votes(NamedTuple):
     """What the views of some images vote for, on the device."""
 
     labels: Tensor  # (images, ablations, votes), ascending, then ABSTAIN
-    distance: Tensor  # (images, ablations), float16: how far each ballot was from changing, rounded down
+    distance: Tensor  # (images, ablations), float32: how far each ballot was from changing
     scores: Tensor | None  # (images, ablations, classes), float32
     health: Health  # to be checked before the votes are believed
 
@@ -128,9 +128,7 @@ class Voter:
         with torch.inference_mode():
             shape = len(images), self.cutter.n_ablations, -1
             kept = torch.cat(scores).view(shape) if scores else None
-            return Votes(
-                torch.cat(labels).view(shape), rounded_down(torch.cat(distances)).view(shape[:2]), kept, health
-            )
+            return Votes(torch.cat(labels).view(shape), torch.cat(distances).view(shape[:2]), kept, health)
 
     def recording(self, *, scores: bool = False, certify_only: bool = False) -> Recording:
         """How votes are recorded, or what another rule makes of the scores of every view."""
@@ -152,7 +150,7 @@ class Voter:
         def beside(cast: Arrays) -> dict[str, npt.NDArray[Any]] | None:
             return {"scores": cast[2].astype(np.float16)} if scores and by_votes else None
 
-        widths: list[tuple[Any, tuple[int, ...]]] = [(np.int8, (self.n_votes,)), (np.float16, ())]
+        widths: list[tuple[Any, tuple[int, ...]]] = [(np.int8, (self.n_votes,)), (np.float32, ())]
         widths += [(np.float32, (self.n_classes,))] if keep_scores else []
         nothing = [np.empty((0, n_ablations, *width), kind) for kind, width in widths]
         takes = (self.channels, *size, self.n_classes)
