@@ -73,7 +73,6 @@ def attack(
     from majorcert.nets.data import load
     from majorcert.nets.ensemble import Ensemble
     from majorcert.nets.folders import check_apart
-    from majorcert.nets.resizing import resizing_of
     from majorcert.nets.undefended import load_undefended
     from majorcert.nets.verbs import tell_reading
 
@@ -90,7 +89,7 @@ def attack(
         "batch_size": batch_size,
     }
     kind: dict[str, Any] = {"split": split, "image_size": defended.image_size, "channels": defended.channels}
-    kind["resizing"] = resizing_of(defended.defenders)
+    kind["resizing"] = defended.resizing
     images = load(data, data_dir=data_dir, seed=split_seed, skip_bad=skip_bad, **kind)
     tell_reading(images, remark)
     (size,) = read_patches([patch], defended.image_size, images.photos)

@@ -56,7 +56,6 @@ def predict(
 
     from majorcert.nets.ensemble import Ensemble
     from majorcert.nets.protect import guarded, is_pretrained, protect
-    from majorcert.nets.resizing import resizing_of
     from majorcert.nets.sources.photo import photo_files, read_photos
 
     how: dict[str, Any] = {"device": device, "precision": precision}
@@ -72,7 +71,7 @@ def predict(
     together = Ensemble([defender for each in loaded for defender in each.defenders], pooled=pooled)
     promised(promise, slack, 1 if pooled else len(together.defenders))  # what cannot be is told before photos are read
     asked = distinct(patch or (["5"] if max(together.image_size) <= 32 else ["2%"]), together.image_size)
-    resizing, files, found = resizing_of(together.defenders), photo_files(image), list[dict[str, Any]]()
+    resizing, files, found = together.resizing, photo_files(image), list[dict[str, Any]]()
     reading: dict[str, Any] = {"skip_bad": skip_bad, "told": remark}
     question = Question(asked, resizing, together.class_names, promise, slack)
     with bar("predicting") as shown:

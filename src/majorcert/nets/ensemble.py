@@ -23,6 +23,7 @@ from majorcert.errors import ModelError
 from majorcert.errors.frozen import filled
 from majorcert.files.html import table
 from majorcert.files.names import file_names
+from majorcert.files.photo import SQUASHED, Resizing
 from majorcert.nets.blueprint import Blueprint
 from majorcert.nets.bounding import BoundsDefender
 from majorcert.nets.compact import Bits
@@ -89,6 +90,14 @@ class Ensemble:
     @property
     def channels(self) -> int:
         return self.defenders[0].channels
+
+    @property
+    def resizing(self) -> Resizing:
+        """The one way in which all defenders see photos."""
+        found = {each.resizing for each in self.defenders if each.blueprint is not None} or {SQUASHED}
+        if len(found) > 1:
+            raise ModelError(f"the defenders were trained on photos that were resized in different ways: {found}")
+        return found.pop()
 
     @property
     def voting(self) -> tuple[Defender, ...]:

@@ -22,6 +22,7 @@ from majorcert.defences.largest import largest_patch
 from majorcert.errors import DataError, ModelError
 from majorcert.errors.checks import checked_size
 from majorcert.errors.frozen import filled
+from majorcert.files.photo import Resizing
 from majorcert.nets.blueprint import Blueprint
 from majorcert.nets.compact import Bits, compact, state_of
 from majorcert.nets.company import Network
@@ -31,6 +32,7 @@ from majorcert.nets.images import Images, as_tensor, sha256
 from majorcert.nets.models import ModelConfig, first_of, foreign
 from majorcert.nets.own import as_listed
 from majorcert.nets.recording import Recording
+from majorcert.nets.resizing import resizing_of
 from majorcert.nets.rules import VOTES
 from majorcert.nets.views import View, in_channels
 
@@ -116,6 +118,11 @@ class Member(ABC):
             **self.recording().facts,
             **self.fingerprints(),
         }
+
+    @property
+    def resizing(self) -> Resizing:
+        """How photos are brought to its size: as those were that it learned from."""
+        return resizing_of({} if self.blueprint is None else self.blueprint.training)
 
     def evidence(self, images: Images, *, promise: Promise | None = None) -> Evidence:
         """What label and certificate follow from: vote once, and ask `mc.certify` and its kin as often as you like.
@@ -211,9 +218,7 @@ class Member(ABC):
         self.blueprint.write(Path(folder), compact(self.model, bits))
 
     def _tensor(self, images: Images) -> Tensor:
-        from majorcert.nets.resizing import resizing_of
-
-        return as_tensor(images, self.channels, self.image_size, resizing_of([self]))
+        return as_tensor(images, self.channels, self.image_size, self.resizing)
 
     def check_fit(self, dataset: Dataset) -> None:
         """Refuse images of other classes, channels or sizes than the network is for."""

@@ -1,13 +1,12 @@
 """How a defender's photos are brought to its size: as those were that it learned from."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any, Protocol
+from typing import Any
 
 from majorcert.errors import ModelError
 from majorcert.files.photo import SQUASHED, Resizing
 from majorcert.files.untrusted import reason, typed
-from majorcert.nets.blueprint import Blueprint
 from majorcert.nets.data import Dataset
 
 KEY = "photos"
@@ -24,29 +23,14 @@ def reading_of(provenance: Mapping[str, Any]) -> dict[str, Any]:
     names, photos = provenance.get("class_names"), provenance.get(KEY)
     channels = photos.get("channels") if isinstance(photos, Mapping) else None
     return {
-        "resizing": _of(provenance),
+        "resizing": resizing_of(provenance),
         "channels": channels if channels in (1, 3) else None,
         "class_names": tuple(map(str, names)) if isinstance(names, list | tuple) else None,
     }
 
 
-class Rebuilt(Protocol):
-    """A defender, as far as it is asked here."""
-
-    @property
-    def blueprint(self) -> Blueprint | None: ...
-
-
-def resizing_of(defenders: Sequence[Rebuilt]) -> Resizing:
-    """The one way in which all of them see photos."""
-    found = {_of(each.blueprint.training) for each in defenders if each.blueprint is not None} or {SQUASHED}
-    if len(found) > 1:
-        raise ModelError(f"the defenders were trained on photos that were resized in different ways: {found}")
-    return found.pop()
-
-
-def _of(training: Mapping[str, Any]) -> Resizing:
-    """As recorded of a network, or of the first of those that it averages."""
+def resizing_of(training: Mapping[str, Any]) -> Resizing:
+    """How photos are resized, as recorded of a network, or of the first of those that it averages."""
     members = training.get("members")
     first = members[0] if isinstance(members, list | tuple) and members else training
     if not isinstance(first, Mapping) or KEY not in first:

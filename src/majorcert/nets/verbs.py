@@ -28,7 +28,6 @@ from majorcert.nets.models import check_named, factories_in
 from majorcert.nets.own import as_listed
 from majorcert.nets.recipes import adapted, recipe_for, strategies_of
 from majorcert.nets.recipes import recipe as named
-from majorcert.nets.resizing import resizing_of
 from majorcert.nets.run_folder import held
 from majorcert.nets.stores import keep_truth, store_of, voting_folders
 from majorcert.nets.teaching import known_teachers, teachers
@@ -277,7 +276,7 @@ def vote(
     for folder in voting_folders(given, place):
         defender = load_defender(folder, **how)
         kind: dict[str, Any] = {"image_size": defender.image_size, "channels": defender.channels}
-        kind |= {"class_names": defender.class_names, "resizing": resizing_of([defender])}
+        kind |= {"class_names": defender.class_names, "resizing": defender.resizing}
         if (key := tuple(kind.values())) not in known:
             options = {**kind, **reading, "seed": split_seed, "progress": read}
             known = {key: load(data, split, **options) if isinstance(data, str) else data}
