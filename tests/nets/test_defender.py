@@ -353,6 +353,15 @@ def test_voting_on_other_classes_is_refused(tmp_path: Path) -> None:
         defender().vote(data, tmp_path / "e.zarr")
 
 
+def test_voting_on_images_of_another_kind_is_refused(tmp_path: Path) -> None:
+    for images, message in (
+        (pictures()[:, :1], "takes images of 3 channels, 8x10, and 4 classes; got 1 channels, 8x10, and 4 classes"),
+        (pictures()[:, :, 1:], "got 3 channels, 7x10"),
+    ):
+        with pytest.raises(DataError, match=message):
+            defender().vote(Dataset(images, None, NAMES, "zoo", "test"), tmp_path / "e.zarr")
+
+
 def test_recorded_ballots_are_those_of_the_api(tmp_path: Path) -> None:
     data, found = Dataset(pictures(), None, NAMES, "zoo", "test"), defender()
     found.vote(data, tmp_path / "e.zarr", chunk=5)

@@ -180,7 +180,7 @@ def test_windows_are_as_good_as_the_whole_image() -> None:
     kinds: list[tuple[tuple[int, int], tuple[int, ...]]] = [((13, 12), (1, 2, 1)), ((9, 16), (1, 2)), ((11, 9), (2, 2))]
     for seed, (size, strides) in enumerate(kinds):
         network = tiny(seed, 3, n_classes=5, strides=strides)
-        ours = Bounder.of(network, Sizes("3x2", 4), image_size=size, channels=3)
+        ours = Bounder.of(network, Sizes("3x2", 4), image_size=size)
         images = torch.rand(2, 3, *size, generator=torch.Generator().manual_seed(seed)).double()
         labels, _ = ours.labels(images)
         clean = Clean.of(ours.network, images)
@@ -201,7 +201,7 @@ def test_rounding_does_less_than_is_counted(monkeypatch: pytest.MonkeyPatch) -> 
     """Bounds in float32 against those in float64: by the count for float32 they agree, by that for float64 not."""
     monkeypatch.setattr(rooms, "UNIT", 2.0**-24)
     for seed, strides in enumerate([(1, 2, 1), (2, 1), (1,)]):
-        ours = Bounder.of(tiny(seed, 3, strides=strides), Sizes(3), image_size=(9, 8), channels=3)
+        ours = Bounder.of(tiny(seed, 3, strides=strides), Sizes(3), image_size=(9, 8))
         images, labels = torch.rand(4, 3, 9, 8), torch.tensor([0, 1, 2, 0])
         places = next(ours._alike(Patch(3), 4))
         exact = ours._leads(Clean.of(ours.network, images.double()), labels, Patch(3), places)

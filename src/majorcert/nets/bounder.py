@@ -41,21 +41,18 @@ class Bounder:
     network: IntervalNet
     sizes: Sizes
     image_size: ImageSize
-    channels: int
     n_classes: int
     device: torch.device
 
     @classmethod
-    def of(
-        cls, network: Any, sizes: Sizes, *, image_size: ImageSize, channels: int, device: torch.device | str = "cpu"
-    ) -> "Bounder":
+    def of(cls, network: Any, sizes: Sizes, *, image_size: ImageSize, device: torch.device | str = "cpu") -> "Bounder":
         """Put a copy of the network on the device."""
         if not isinstance(network, IntervalNet):
             raise ModelError(f"bounds are computed of an IntervalNet (model 'ibp'), got {type(network).__name__}")
         sizes.n_placements(image_size)
         place = usable_device(device)
         lean = copy.deepcopy(network).eval().requires_grad_(False).to(device=place, dtype=torch.float64)
-        return cls(lean, sizes, image_size, channels, lean.last.out_features, place)
+        return cls(lean, sizes, image_size, lean.last.out_features, place)
 
     def facts(self) -> dict[str, Any]:
         """What the bounds depend on beside the weights and the images, as plain JSON."""

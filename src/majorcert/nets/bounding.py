@@ -44,8 +44,7 @@ class BoundsDefender(Member):
     def _place(self, device: torch.device | str, config: ModelConfig | None) -> int:
         if self.how["compiled"]:
             raise ModelError("what bounds are computed of is not compiled; leave out compiled")
-        about: dict[str, Any] = {"image_size": self.image_size, "channels": self.channels, "device": device}
-        filled(self, bounder=Bounder.of(self.model, self.strategy, **about))
+        filled(self, bounder=Bounder.of(self.model, self.strategy, image_size=self.image_size, device=device))
         return self.bounder.n_classes
 
     def recording(self, *, scores: bool = False, certify_only: bool = False) -> Recording:
@@ -63,9 +62,8 @@ class BoundsDefender(Member):
             return Bounds(labels, words, **kind, n_classes=len(self.class_names), **about)
 
         nothing: Arrays = [np.empty(0, np.int64), np.empty((0, *self.bounder.shape), np.int16)]
-        takes = (self.channels, *self.image_size, len(self.class_names))
         facts, n_placements = self.bounder.facts(), self.bounder.n_placements
-        return Recording(takes, facts, n_placements, nothing, look, made, chunk=self.chunk)
+        return Recording(facts, n_placements, nothing, look, made, chunk=self.chunk)
 
     def predict(self, images: Images) -> Ints:
         """(images,) the label of each image; nothing is bounded."""

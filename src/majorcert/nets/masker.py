@@ -44,7 +44,6 @@ class Masker:
 
     scorer: Scorer
     cutter: MaskCutter
-    channels: int
     second: Scorer | None = None  # of a cascade: all networks, who are asked where the first one is not sure
     sure: float = 0.0  # from which probability on the first one is sure
 
@@ -67,10 +66,10 @@ class Masker:
 
         if not isinstance(network, Cascade):
             alone = scorer(network, config)
-            return cls(alone, cutter.to(alone.device), channels)
+            return cls(alone, cutter.to(alone.device))
         first = scorer(network.first, config and first_of(config))
         whole = scorer(network.members[0], config and config.members[0])
-        return cls(first, cutter.to(first.device), channels, whole, network.sure)
+        return cls(first, cutter.to(first.device), whole, network.sure)
 
     @property
     def n_masks(self) -> int:

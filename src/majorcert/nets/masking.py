@@ -75,7 +75,7 @@ class MaskingDefender(Member):
             return MaskPairs(labels, distance=rounded_down(distance), **kind, **about)
 
         nothing: Arrays = [np.empty((0, n, n), np.int8), np.empty((0, n), np.float32)]
-        return Recording((self.channels, *size, n_classes), facts, self.masker.n_pairs, nothing, look, made)
+        return Recording(facts, self.masker.n_pairs, nothing, look, made)
 
     def evidence(self, images: Images, *, promise: Promise | None = None) -> MaskPairs:
         return self.pairs(images, promise=promise)

@@ -227,7 +227,13 @@ class Member(ABC):
                 f"{dataset.name} has the classes {_few(dataset.class_names)}, the defender was made for "
                 f"{_few(self.class_names)}"
             )
-        self.recording().check_fit(dataset)
+        expected, got = (self.channels, *self.image_size), (dataset.channels, *dataset.image_size)
+        if got != expected:
+            n_classes = len(self.class_names)
+            raise DataError(
+                f"{dataset.name}: the defender takes images of {expected[0]} channels, {expected[1]}x{expected[2]}, "
+                f"and {n_classes} classes; got {got[0]} channels, {got[1]}x{got[2]}, and {n_classes} classes"
+            )
 
 
 def checked_names(class_names: Any, n_classes: int) -> tuple[str, ...]:

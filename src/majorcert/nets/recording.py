@@ -10,7 +10,6 @@ import numpy.typing as npt
 from torch import Tensor
 
 from majorcert.core.reach import Evidence
-from majorcert.errors import DataError
 from majorcert.files.writer import EvidenceWriter
 from majorcert.nets.data import Dataset
 from majorcert.nets.resizing import recorded
@@ -24,9 +23,8 @@ Looked = tuple[Health, *tuple[Tensor, ...]]
 
 @dataclass(frozen=True)
 class Recording:
-    """What a defender takes, what it looks at, and the evidence that this is."""
+    """What a defender looks at, and the evidence that this is."""
 
-    takes: tuple[int, int, int, int]  # channels, height, width and classes
     facts: Mapping[str, Any]  # what the evidence says of the defender
     n_views: int  # that it looks at of one image
     nothing: Arrays  # what comes out of no images
@@ -67,7 +65,6 @@ class Recording:
             chunk: images in one chunk; by default as many as have some ten thousand views.
             rank: which of `world_size` processes this is; each does its own chunks of the same store.
         """
-        self.check_fit(dataset)
         provenance = {**self.facts, **_told_of(dataset), **(origin or {})}
         numbers = None if dataset.numbers is None else dataset.numbers.numpy()
 
@@ -93,16 +90,6 @@ class Recording:
             return write
 
         fill(mine, compute)
-
-    def check_fit(self, dataset: Dataset) -> None:
-        """Refuse images of other channels, another height or width, or another number of classes than expected."""
-        found = (dataset.channels, *dataset.image_size, dataset.n_classes)
-        if found != self.takes:
-            expected = self.takes
-            raise DataError(
-                f"{dataset.name}: the defender takes images of {expected[0]} channels, {expected[1]}x{expected[2]}, "
-                f"and {expected[3]} classes; got {found[0]} channels, {found[1]}x{found[2]}, and {found[3]} classes"
-            )
 
 
 def _told_of(dataset: Dataset) -> dict[str, Any]:

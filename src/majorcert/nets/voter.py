@@ -41,7 +41,6 @@ class Voter:
     scorer: Scorer
     cutter: Cutter
     threshold: float | None
-    channels: int
     rule: str = VOTES  # what makes evidence of the scores, as in `rules`
 
     @classmethod
@@ -81,7 +80,7 @@ class Voter:
         )
         if view == "whole":
             check_sight(scorer, strategy, image_size)
-        return cls(scorer, cutter.to(scorer.device), threshold, channels, rule)
+        return cls(scorer, cutter.to(scorer.device), threshold, rule)
 
     @property
     def network(self) -> Network:
@@ -153,8 +152,7 @@ class Voter:
         widths: list[tuple[Any, tuple[int, ...]]] = [(np.int8, (self.n_votes,)), (np.float32, ())]
         widths += [(np.float32, (self.n_classes,))] if keep_scores else []
         nothing = [np.empty((0, n_ablations, *width), kind) for kind, width in widths]
-        takes = (self.channels, *size, self.n_classes)
-        return Recording(takes, self.facts(), n_ablations, nothing, look, made, beside=beside)
+        return Recording(self.facts(), n_ablations, nothing, look, made, beside=beside)
 
     def _views(self, images: Tensor, start: int, stop: int) -> Tensor:
         """The views from one number up to another: all of the first image, then of the second, and so on."""
