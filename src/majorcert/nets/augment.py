@@ -13,9 +13,8 @@ from majorcert.core.threat import ImageSize
 from majorcert.errors import DataError
 
 N_RANDOM = 11
-"""How many uniform numbers each image of a batch takes."""
-
-GREY = 128
+"""How many uniform numbers each image of a batch takes. The fourth to the seventh are not looked at: they belonged to
+changes that did not help, and stay so that a seed trains the network that it always did."""
 
 
 @dataclass(frozen=True)
@@ -25,20 +24,15 @@ class Augment:
     shift: int = 0  # random crop: the image moves by up to so many pixels each way
     fill: Literal["reflect", "zero"] = "reflect"  # what a shifted image shows where it has no pixels
     flip: bool = False  # mirror every second image left to right (never for digits or letters)
-    cutout: int = 0  # side of a grey square put somewhere on the image
-    jitter: float = 0.0  # contrast and brightness change by up to this factor
-    mixup: float = 0.0  # the largest share of another image of the batch that is mixed in
     cutmix: float = 0.0  # the share of the images that show a square of another image of the batch
 
     def __post_init__(self) -> None:
         if self.fill not in ("reflect", "zero"):
             raise DataError(f"a shifted image is filled by 'reflect' or 'zero', got {self.fill!r}")
-        if self.shift < 0 or self.cutout < 0 or not 0 <= self.jitter <= 1 or not 0 <= self.mixup <= 0.5:
-            raise DataError(f"shift and cutout are 0 or more, jitter 0 to 1, mixup 0 to 0.5; got {self}")
-        if not 0 <= self.cutmix <= 1 or (self.mixup and self.cutmix):
-            raise DataError(
-                f"cutmix is from 0 to 1, and 0 where there is mixup; got {self.cutmix:g} and {self.mixup:g}"
-            )
+        if self.shift < 0:
+            raise DataError(f"a shift is 0 or more, got {self.shift}")
+        if not 0 <= self.cutmix <= 1:
+            raise DataError(f"cutmix is from 0 to 1, got {self.cutmix:g}")
 
 
 class Moves(NamedTuple):
@@ -66,7 +60,7 @@ class Moves(NamedTuple):
 
 
 def gathered(images: Tensor, index: Tensor, augment: Augment, random: Tensor) -> Tensor:
-    """(batch, C, H, W) uint8: the images at `index`, shifted and flipped at random by the one gather, cut out.
+    """(batch, C, H, W) uint8: the images at `index`, shifted and flipped at random by the one gather.
 
     Args:
         random: (batch, N_RANDOM), uniform in [0, 1).
@@ -84,29 +78,11 @@ def gathered(images: Tensor, index: Tensor, augment: Augment, random: Tensor) ->
     if augment.shift and augment.fill == "zero":
         inside = (row == source_row)[:, :, None] & (column == source_column)[:, None, :]
         batch = torch.where(inside[:, None], batch, 0)
-    if augment.cutout:
-        tall = _covers(random[:, 3], height, augment.cutout)
-        wide = _covers(random[:, 4], width, augment.cutout)
-        batch = torch.where((tall[:, :, None] & wide[:, None, :])[:, None], GREY, batch)
     return batch
 
 
-def jittered(images: Tensor, augment: Augment, random: Tensor) -> Tensor:
-    """Float images with another contrast and brightness each."""
-    if not augment.jitter:
-        return images
-    contrast, brightness = (1 + augment.jitter * (2 * random[:, 5:7] - 1))[:, :, None, None, None].unbind(1)
-    mean = images.mean(dim=(1, 2, 3), keepdim=True)
-    return (((images - mean) * contrast + mean) * brightness).clamp(0, 1)
-
-
 def mixed(images: Tensor, augment: Augment, random: Tensor) -> tuple[Tensor, Tensor]:
-    """Images with something of their neighbour in the batch, the first with the last one's; and (batch,) how much."""
-    other = images.roll(1, dims=0)
-    if not augment.cutmix:
-        share = random[:, 7] * augment.mixup
-        weight = share[:, None, None, None]
-        return images * (1 - weight) + other * weight, share
+    """Images, some with a square of their neighbour in the batch, the first with the last one's; (batch,) how much."""
     least = min(images.shape[2:]) / 4  # squares are from a quarter of the side to three
     side = (random[:, 8] * 2 * least + least).long()[:, None]
     inside = []
@@ -114,7 +90,7 @@ def mixed(images: Tensor, augment: Augment, random: Tensor) -> tuple[Tensor, Ten
         offset = torch.arange(n_pixels, device=images.device) - (lot[:, None] * (n_pixels + 1 - side)).long()
         inside.append((offset >= 0) & (offset < side))
     square = inside[0][:, :, None] & inside[1][:, None, :] & (random[:, 7] < augment.cutmix)[:, None, None]
-    return torch.where(square[:, None], other, images), square.float().mean(dim=(1, 2))
+    return torch.where(square[:, None], images.roll(1, dims=0), images), square.float().mean(dim=(1, 2))
 
 
 def wanted(labels: Tensor, n_classes: int, mixing: Tensor | None) -> Tensor:
@@ -126,10 +102,3 @@ def wanted(labels: Tensor, n_classes: int, mixing: Tensor | None) -> Tensor:
 def _reflected(position: Tensor, side: int) -> Tensor:
     """Positions outside of the image as seen in a mirror at its border pixel."""
     return (side - 1) - ((side - 1) - position.abs()).abs()
-
-
-def _covers(random: Tensor, side: int, cutout: int) -> Tensor:
-    """(batch, side): the pixels of a run of `cutout` whose middle is anywhere in the image."""
-    start = (random * side).long()[:, None] - cutout // 2
-    offset = torch.arange(side, device=random.device) - start
-    return (offset >= 0) & (offset < cutout)

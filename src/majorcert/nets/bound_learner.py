@@ -72,7 +72,7 @@ class BoundLearner(Learner):
         with self._rounded():
             clean = Clean.of(self.model, views)
         logits = self.model.last(clean.features.float())
-        plain = F.cross_entropy(logits, labels, reduction="none", label_smoothing=self.config.label_smoothing)
+        plain = F.cross_entropy(logits, labels, reduction="none")
         drawn = self.drawn
         if self.tried > 1:
             with torch.no_grad():

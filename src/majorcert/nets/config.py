@@ -34,7 +34,6 @@ class TrainConfig:
     """Stochastic gradient descent with Nesterov momentum, or Adam with weight decay apart from the gradient."""
     clip: float = 0.0
     """Above 0 the gradient is shortened to this length."""
-    label_smoothing: float = 0.0
     ema_decay: float = 0.0
     """Above 0 the artifact is the moving average of the weights, with this decay per step."""
     sharp: float = 0.0
@@ -70,7 +69,7 @@ class TrainConfig:
         for name in ("epochs", "batch_size", "lr", "weight_decay", "warmup", "sharp", "clip", "seed"):
             if not (least := int(name in ("epochs", "batch_size"))) <= getattr(self, name) < math.inf:
                 raise ModelError(f"{name} is {least} or more, got {getattr(self, name)}")
-        for name in ("momentum", "label_smoothing", "ema_decay"):
+        for name in ("momentum", "ema_decay"):
             if not 0 <= getattr(self, name) < 1:
                 raise ModelError(f"{name} is at least 0 and less than 1, got {getattr(self, name)}")
         if isinstance(self.threshold, str) and self.threshold != "suited":

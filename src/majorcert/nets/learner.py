@@ -13,7 +13,7 @@ from torch.nn import functional as F  # noqa: N812 (the name that every user of 
 from majorcert.core.regions import Strategy
 from majorcert.errors import DataError, ModelError
 from majorcert.files.untrusted import reason
-from majorcert.nets.augment import N_RANDOM, gathered, jittered, mixed, wanted
+from majorcert.nets.augment import N_RANDOM, gathered, mixed, wanted
 from majorcert.nets.boxes import Hider, under, worst
 from majorcert.nets.checkpoint import Checkpoint
 from majorcert.nets.config import TrainConfig
@@ -119,9 +119,8 @@ class Learner:
         index, random = share(self.batch), share(random)
         held = index if self.far is None else share(self.places)
         images = to_unit(gathered(self.images, held, config.augment, random))
-        images = jittered(images, config.augment, random)
         labels, mixing = self.labels[index], None
-        if config.augment.mixup or config.augment.cutmix:
+        if config.augment.cutmix:
             images, mixing = mixed(images, config.augment, random)
         targets = wanted(labels, config.model.n_classes, mixing)
         boxes = None if self.hider is None else self._boxes(self.hider, images, targets, index, random, phase)
@@ -176,10 +175,10 @@ class Learner:
 
     def _losses(self, views: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         """Logits, and the loss of each view; every cell of a map counts alike."""
-        logits, smoothing = self._logits(views, self.network), self.config.label_smoothing
+        logits = self._logits(views, self.network)
         cells = logits.flatten(2).transpose(1, 2) if logits.dim() > 2 else logits[:, None]
         each = targets[:, None].expand_as(cells).flatten(0, 1)
-        losses = F.cross_entropy(cells.flatten(0, 1), each, reduction="none", label_smoothing=smoothing)
+        losses = F.cross_entropy(cells.flatten(0, 1), each, reduction="none")
         return cells.mean(dim=1), losses.view(cells.shape[:2]).mean(dim=1)
 
     def _backward_uphill(self, views: Tensor, targets: Tensor) -> None:
