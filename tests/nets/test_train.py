@@ -578,6 +578,14 @@ def test_data_that_cannot_be_trained_on_is_refused(tmp_path: Path) -> None:
             train(CONFIG, dataset, tmp_path)
     with pytest.raises(ModelError, match="needs a network of 3 input channels and 2 classes, got 3 and 3"):
         train(CONFIG, toy(n_classes=2), tmp_path)
+    narrow, strange = replace(toy(), images=toy().images[..., :5]), replace(toy(), class_names=("a", "c", "b"))
+    for validation, message in (
+        (unlabelled, "validation needs labelled images"),
+        (narrow, r"of no use to validate: its image_size is \(6, 5\), not \(6, 6\)"),
+        (strange, "its class_names is"),
+    ):
+        with pytest.raises(DataError, match=message):
+            train(CONFIG, toy(), tmp_path, validation=validation)
 
 
 def test_a_missing_cuda_device_and_an_uneven_team_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,6 @@ import torch
 from views import canvas_of_crop, cut_all
 
 import majorcert.core.regions as st
-from majorcert.errors import DataError, StrategyError
 from majorcert.nets.views import Cutter, View, in_channels, view_size
 
 CASES = [
@@ -133,14 +132,3 @@ def test_gradients_reach_visible_pixels_only() -> None:
     Cutter.of(st.Columns(2), "canvas", (4, 4)).cut(image, torch.tensor([3])).square().sum().backward()
     assert image.grad is not None
     assert (image.grad[0, 0] != 0).all(0).tolist() == [True, False, False, True]
-
-
-@pytest.mark.parametrize("images", [torch.zeros(1, 3, 5, 4), torch.zeros(3, 4, 4), torch.zeros(1, 3, 4, 4).byte()])
-def test_wrong_images_are_refused(images: torch.Tensor) -> None:
-    with pytest.raises(DataError, match=r"float images of shape \(N, C, 4, 4\)"):
-        cut_all(Cutter.of(st.Rows(2), "crop", (4, 4)), images)
-
-
-def test_an_unknown_view_is_refused() -> None:
-    with pytest.raises(StrategyError, match=r"'canvas' or 'crop'.* got 'full'"):
-        Cutter.of(st.Rows(2), "full", (4, 4))  # type: ignore[arg-type]

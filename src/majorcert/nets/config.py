@@ -4,6 +4,7 @@ import math
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+from majorcert.core.regions import Strategy
 from majorcert.errors import ModelError
 from majorcert.nets.augment import Augment
 from majorcert.nets.boxes import Boxes
@@ -76,6 +77,11 @@ class TrainConfig:
             raise ModelError(f"the threshold is a number, None or 'suited', got {self.threshold!r}")
         if isinstance(self.threshold, float | int) and not 0 < self.threshold <= 1:
             raise ModelError(f"the threshold is above 0 and at most 1, or None; got {self.threshold}")
+
+    @property
+    def chooses(self) -> bool:
+        """Whether a threshold is to be chosen by validation images: where views vote, and none is given."""
+        return self.threshold == "suited" and isinstance(self.strategy, Strategy) and self.rule == VOTES
 
     def learning_rate(self, step: int, steps_per_epoch: int) -> float:
         """The learning rate of a step, counted from 0 over all epochs."""

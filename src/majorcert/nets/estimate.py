@@ -5,11 +5,9 @@ from typing import Any
 
 import torch
 
-from majorcert.core.regions import Strategy
 from majorcert.nets.config import TrainConfig
 from majorcert.nets.data import Dataset
 from majorcert.nets.processes import Processes
-from majorcert.nets.rules import VOTES
 from majorcert.nets.suited import n_chosen_by
 from majorcert.nets.train import learner_of
 from majorcert.nets.validation import SHARE, n_checked, n_looks
@@ -61,8 +59,7 @@ def n_looked(config: TrainConfig, dataset: Dataset, validation: Dataset, n_learn
     n, most = n_looks(config.strategy, dataset.image_size), len(validation)
     check = n * min(most, n_checked(config.strategy, dataset.image_size))
     n_checks = min(config.epochs, 2 + SHARE / (1 - SHARE) * n_learned / (LOOK * check))
-    chosen = config.threshold == "suited" and isinstance(config.strategy, Strategy) and config.rule == VOTES
-    return n_checks * check + chosen * n * min(most, n_chosen_by(len(dataset), n))
+    return n_checks * check + config.chooses * n * min(most, n_chosen_by(len(dataset), n))
 
 
 def _now(device: torch.device) -> float:

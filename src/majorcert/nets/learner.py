@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812 (the name that every user of torch knows)
 
 from majorcert.core.regions import Strategy
-from majorcert.errors import DataError, ModelError
+from majorcert.errors import ModelError
 from majorcert.files.untrusted import reason
 from majorcert.nets.augment import N_RANDOM, gathered, mixed, wanted
 from majorcert.nets.boxes import Hider, under, worst
@@ -59,8 +59,7 @@ class Learner:
         teacher: nn.Module | None = None,
         compiled: bool = False,
     ) -> None:
-        if dataset.labels is None:
-            raise DataError(f"{dataset.name}: images without labels cannot be trained on")
+        assert dataset.labels is not None, "without labels nothing is learned"
         self.config, self.processes, device = config, processes, processes.device
         n, self.labels = min(config.batch_size, len(dataset)), dataset.labels.to(device)
         self.far = None if fits(dataset.images, device) else dataset.images

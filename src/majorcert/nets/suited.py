@@ -3,7 +3,6 @@
 import torch
 from torch import Tensor
 
-from majorcert.errors import DataError
 from majorcert.nets.data import Dataset
 from majorcert.nets.voter import Voter, checked
 
@@ -22,8 +21,7 @@ def suited_threshold(voter: Voter, validation: Dataset, n_views: int) -> float:
         n_views: about how many views may be looked at; images are drawn by lot until they have so many.
     """
     some = validation.drawn(n_chosen_by(n_views, voter.cutter.n_ablations), seed=0)
-    if some.labels is None:
-        raise DataError(f"{validation.name}: a threshold is chosen by labelled images")
+    assert some.labels is not None
     leads = torch.cat(
         [
             _leads(checked(voter.vote(images, keep_scores=True)).scores, truth)

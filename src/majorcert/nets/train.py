@@ -25,7 +25,6 @@ from majorcert.nets.learner import Learner
 from majorcert.nets.models import n_weights
 from majorcert.nets.processes import Processes
 from majorcert.nets.resizing import recorded
-from majorcert.nets.rules import VOTES
 from majorcert.nets.run_folder import Log, held
 from majorcert.nets.suited import USUAL, suited_threshold
 from majorcert.nets.validation import Checked, Validation
@@ -111,6 +110,7 @@ def train(
     """
     whole(checkpoint_every, "checkpoint_every", ModelError)
     run_dir, processes = Path(run_dir), Processes(device)
+    check(config, dataset, validation)
     about = _about(config, dataset, processes)
     networks = {}
     for name, network, recorded_as in (("start", start, "begun_with"), ("teacher", teacher, "taught_by")):
@@ -171,22 +171,30 @@ def train(
             if processes.leads:
                 weights = learner.result()
                 done = _blueprint(config, dataset, {**about, "epochs_done": config.epochs})
-                made = _suited(done, learner.model, weights, validation, processes.device).write(run_dir, weights)
-                chosen = made.threshold if "threshold_chosen_by" in made.training else None
+                if config.chooses and validation is not None:
+                    done = _suited(done, learner.model, weights, validation, processes.device)
+                    chosen = done.threshold
+                done.write(run_dir, weights)
     return TrainResult(run_dir, finished=True, epochs=config.epochs, chosen=chosen)
 
 
-def check(config: TrainConfig, dataset: Dataset) -> None:
+def check(config: TrainConfig, dataset: Dataset, validation: Dataset | None) -> None:
     """Refuse what cannot be trained, before anything is made."""
     if dataset.labels is None or dataset.labels.min() == dataset.labels.max():
         raise DataError(f"{dataset.name}: training needs labelled images of at least two classes")
+    if validation is not None:
+        if validation.labels is None:
+            raise DataError(f"{validation.name}: validation needs labelled images")
+        for fact in ("image_size", "channels", "class_names"):
+            expected, found = getattr(dataset, fact), getattr(validation, fact)
+            if found != expected:
+                raise DataError(f"{validation.name} is of no use to validate: its {fact} is {found}, not {expected}")
     _blueprint(config, dataset, {})
     n_weights(config.model)
 
 
 def _about(config: TrainConfig, dataset: Dataset, processes: Processes) -> dict[str, Any]:
     """What a run is, for its checkpoint and its artifact."""
-    check(config, dataset)
     if min(config.batch_size, len(dataset)) % processes.size:
         raise ModelError(
             f"a batch of {config.batch_size} cannot be shared evenly by {processes.size} processes; use a multiple"
@@ -203,10 +211,11 @@ def _about(config: TrainConfig, dataset: Dataset, processes: Processes) -> dict[
 
 
 def _blueprint(config: TrainConfig, dataset: Dataset, about: dict[str, Any]) -> Blueprint:
+    given = None if config.threshold == "suited" else config.threshold
     return Blueprint(
         strategy=config.strategy,
         view=config.view,
-        threshold=_usual(config) if config.threshold == "suited" else config.threshold,
+        threshold=USUAL if config.chooses else given,
         image_size=dataset.image_size,
         channels=dataset.channels,
         class_names=dataset.class_names,
@@ -216,19 +225,12 @@ def _blueprint(config: TrainConfig, dataset: Dataset, about: dict[str, Any]) -> 
     )
 
 
-def _usual(config: TrainConfig) -> float | None:
-    """A threshold where none is chosen; where no view votes there is none."""
-    return USUAL if isinstance(config.strategy, Strategy) and config.rule == VOTES else None
-
-
 def _suited(
-    blueprint: Blueprint, model: nn.Module, weights: dict[str, Tensor], validation: Dataset | None, device: torch.device
+    blueprint: Blueprint, model: nn.Module, weights: dict[str, Tensor], validation: Dataset, device: torch.device
 ) -> Blueprint:
-    """The blueprint with a threshold that suits the validation images, if one is to be chosen and there are any."""
+    """The blueprint with the threshold that suits the validation images."""
     strategy, known = blueprint.strategy, blueprint.training
-    chosen = known["config"]["threshold"] == "suited" and blueprint.rule == VOTES
-    if validation is None or not chosen or not isinstance(strategy, Strategy):
-        return blueprint
+    assert isinstance(strategy, Strategy), "only views of a strategy vote"
     network = copy.deepcopy(model).cpu()
     network.load_state_dict(weights)
     about: dict[str, Any] = {"image_size": blueprint.image_size, "channels": blueprint.channels, "device": device}

@@ -162,7 +162,7 @@ def train(
     check_begun(out, data, names, resume=resume)
     options: dict[str, Any] = {"compile": compiled, "checkpoint_every": checkpoint_every, "validation": validation}
     for config in configs:
-        training.check(config, data)
+        training.check(config, data, validation)
     if told is not None and place_among()[1] == 1:
         options["before"] = partial(_tell_plan, configs, networks, (data, validation), where, told)
     results: Trained = []

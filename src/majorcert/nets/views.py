@@ -17,7 +17,7 @@ from torch import Tensor
 
 from majorcert.core.regions import Strategy
 from majorcert.core.threat import Bools, ImageSize
-from majorcert.errors import DataError, StrategyError
+from majorcert.errors import StrategyError
 
 View = Literal["canvas", "crop", "masked", "whole", "bounds"]
 VIEWS: tuple[View, ...] = ("canvas", "crop")
@@ -60,8 +60,6 @@ class Cutter:
     @classmethod
     def of(cls, strategy: Strategy, view: View, image_size: ImageSize, device: torch.device | str = "cpu") -> "Cutter":
         """Prepare the index tables for one strategy, view and image size on one device."""
-        if view not in (*VIEWS, "whole"):
-            raise StrategyError(f"a view is 'canvas' or 'crop', or of fields 'whole', got {view!r}")
         regions = np.ones((1, *image_size), dtype=bool) if view == "whole" else strategy.regions(image_size)
         table = _visible_pixels(regions) if view == "canvas" else _window_pixels(regions)
         return cls(
@@ -96,16 +94,10 @@ class Cutter:
         return self.take(self.sheet(images), torch.arange(len(images), device=images.device), ablations)
 
     def sheet(self, images: Tensor) -> Tensor:
-        """(images, pixels + 1, view channels): each pixel's values side by side, and a last row of zeros.
+        """(images, pixels + 1, view channels): each pixel's values, from 0 to 1, and a last row of zeros.
 
         To cut several batches from the same images, make the sheet once and `take` from it.
         """
-        if images.ndim != 4 or tuple(images.shape[2:]) != self.image_size or not images.is_floating_point():
-            height, width = self.image_size
-            raise DataError(
-                f"views are cut from float images of shape (N, C, {height}, {width}) with values from 0 to 1, "
-                f"got {images.dtype} of shape {tuple(images.shape)}"
-            )
         colours = images.flatten(2).transpose(1, 2)
         if self.view == "canvas":
             rows = torch.cat([colours, 1 - colours], dim=2)
