@@ -21,7 +21,7 @@ from majorcert.nets.data import Dataset
 from majorcert.nets.defender import Defender
 from majorcert.nets.ensemble import Ensemble
 from majorcert.nets.member import Promise
-from majorcert.nets.scorer import PRECISIONS, Precision
+from majorcert.nets.scorer import Precision
 from majorcert.nets.shards import Clock
 from majorcert.nets.shards import Progress as Counted
 from majorcert.nets.sources.order import shuffled
@@ -84,8 +84,6 @@ def attack(
     check_read(ensemble, "mc.Ensemble.load")
     check_read(images, "majorcert.nets.data.load")
     out, size, how = Path(out), as_patch(patch, images.image_size), effort or Effort()
-    if precision not in (None, *PRECISIONS):
-        raise ModelError(f"the precision is {' or '.join(map(repr, PRECISIONS))}, got {precision!r}")
     if promise not in get_args(Promise):
         raise ModelError(f"the promise is {' or '.join(map(repr, get_args(Promise)))}, got {promise!r}")
     check_alerting(promise == "detection", slack)

@@ -21,7 +21,7 @@ from majorcert.nets.masked import centred
 from majorcert.nets.masking import MaskingDefender
 from majorcert.nets.member import Member
 from majorcert.nets.rules import VOTES
-from majorcert.nets.scorer import PRECISIONS, Precision
+from majorcert.nets.scorer import PRECISIONS, Precision, suited_precision
 
 SOME_MASKS = 8
 """So many masks stand for all, where only the label is to be changed."""
@@ -61,7 +61,7 @@ class Surrogate:
                 f"an attack on {type(member).__name__} is not known; a row in attacks/surrogate.py adds it"
             )
         views = VIEWS[type(member)](member, patch, watching)
-        network, kind = views.network, precision or ("bfloat16" if views.device.type == "cuda" else "float32")
+        network, kind = views.network, suited_precision(precision, views.device)
         if isinstance(network, nn.Module):
             network = copy.deepcopy(network).eval().to(views.device, PRECISIONS[kind]).requires_grad_(False)
         else:

@@ -101,9 +101,7 @@ class Scorer:
         device, config = usable_device(device), None if config and factories_in(config) else config
         if batch_size is not None and batch_size < 1:
             raise ModelError(f"a batch has at least one view, got a batch size of {batch_size}")
-        kind: Precision = precision or ("bfloat16" if device.type == "cuda" else "float32")
-        if kind not in PRECISIONS:
-            raise ModelError(f"the precision is {' or '.join(map(repr, PRECISIONS))}, got {precision!r}")
+        kind = suited_precision(precision, device)
         dtype = PRECISIONS[kind]
         n_pixels = shape[1] * shape[2]
         if device.type == "cpu":
@@ -235,6 +233,14 @@ class _Watch:
 
     n_tiles: int = 0
     last: _Scored | None = None
+
+
+def suited_precision(asked: Precision | None, device: torch.device) -> Precision:
+    """The one that is asked for; by default bfloat16 on CUDA and float32 elsewhere."""
+    precision: Precision = asked or ("bfloat16" if device.type == "cuda" else "float32")
+    if precision not in PRECISIONS:
+        raise ModelError(f"the precision is {' or '.join(map(repr, PRECISIONS))}, got {precision!r}")
+    return precision
 
 
 def cpu_tile(n_pixels: int, n_views: int) -> int:
