@@ -86,7 +86,6 @@ def train(
     validation: Dataset | None = None,
     resume: bool = False,
     compile: bool = False,
-    record: bool = True,
     checkpoint_every: int = 10,
     before: Callable[[], None] | None = None,
     progress: Callable[[Progress], None] | None = None,
@@ -104,7 +103,6 @@ def train(
         validation: images that are not trained on, by which the threshold is chosen if the configuration has none.
         resume: continue from the checkpoint in `run_dir`, or begin if there is none.
         compile: compile the network with torch.compile, which takes some seconds first.
-        record: on a single CUDA device, replay the step as a CUDA graph.
         before: called when all is ready to begin.
         after_epoch: called with what came of each; only then are validation images looked at before the end.
     """
@@ -128,7 +126,7 @@ def train(
         with held(run_dir, resume=resume) if processes.leads else nullcontext():
             at = learner.resumed(found, run_dir)
             log = Log(run_dir, at.epoch, writes=processes.leads)
-            recordable = record and processes.device.type == "cuda" and processes.size == 1
+            recordable = processes.device.type == "cuda" and processes.size == 1
             advance = learner.step
             tell = _Teller(progress if processes.leads else None, learner, n_steps)
 

@@ -51,13 +51,13 @@ def undefended(
     return Defender(_Colours(model), whole, "crop", None, **about, **options)
 
 
-def load_undefended(run: str | Path, *, allow: str | Sequence[str] = (), **options: Any) -> Defender:
+def load_undefended(run: str | Path, **options: Any) -> Defender:
     """A network that `majorcert train` made with one view of everything; its label is its top label, as usual.
 
     Args:
-        allow, options: as for `Defender.load`.
+        options: as for `Defender.load`.
     """
-    trained = Defender.load(resolved(run), allow=allow, **options)
+    trained = Defender.load(resolved(run), **options)
     if trained.voter.cutter.n_ablations != 1:
         height, width = trained.image_size
         raise ModelError(
