@@ -26,7 +26,7 @@ import majorcert as mc
 from majorcert.core.plurality import plurality_of_labels
 from majorcert.nets.data import load
 from majorcert.nets.scorer import Precision
-from majorcert.nets.voter import Voter, checked
+from majorcert.nets.voter import Voter
 
 TOLERANCES = (1e-3, 1e-2)
 IMAGES_AT_ONCE = 64
@@ -120,9 +120,7 @@ def with_tile(voter: Voter, tile: int) -> Voter:
 
 def _scores(voter: Voter, images: torch.Tensor) -> Iterator[npt.NDArray[np.float32]]:
     for some in images.split(IMAGES_AT_ONCE):  # type: ignore[no-untyped-call]
-        scores = checked(voter.vote(some, keep_scores=True)).scores
-        assert scores is not None
-        yield scores.cpu().numpy()
+        yield voter.scores(some).cpu().numpy()
 
 
 def compared(reference: SetUp, ours: Sequence[Voted], way: SetUp, theirs: Sequence[Voted]) -> Compared:

@@ -29,7 +29,7 @@ from majorcert.nets.rules import VOTES
 from majorcert.nets.scorer import Precision
 from majorcert.nets.shards import CHUNK_IMAGES
 from majorcert.nets.views import View
-from majorcert.nets.voter import Voter, checked
+from majorcert.nets.voter import Voter
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
@@ -106,9 +106,7 @@ class Defender(Member):
         found = [np.empty((0, self.voter.cutter.n_ablations, len(self.class_names)), np.float32)]
         tensor = self._tensor(images)
         for start in range(0, len(tensor), CHUNK_IMAGES):
-            kept = checked(self.voter.vote(tensor[start : start + CHUNK_IMAGES], keep_scores=True)).scores
-            assert kept is not None, "scores were to be kept"
-            found.append(kept.cpu().numpy())
+            found.append(self.voter.scores(tensor[start : start + CHUNK_IMAGES]).cpu().numpy())
         return np.concatenate(found)
 
     def ballots(self, images: Images) -> Ballots:

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from majorcert.nets.data import Dataset
-from majorcert.nets.voter import Voter, checked
+from majorcert.nets.voter import Voter
 
 USUAL = 0.3
 """Where there is nothing to choose by."""
@@ -24,7 +24,7 @@ def suited_threshold(voter: Voter, validation: Dataset, n_views: int) -> float:
     assert some.labels is not None
     leads = torch.cat(
         [
-            _leads(checked(voter.vote(images, keep_scores=True)).scores, truth)
+            _leads(voter.scores(images), truth)
             for images, truth in zip(some.images.split(64), some.labels.split(64), strict=True)  # type: ignore[no-untyped-call]
         ],
         dim=1,
@@ -39,9 +39,8 @@ def n_chosen_by(n_views: int, n_ablations: int) -> int:
     return max(64, n_views // n_ablations)
 
 
-def _leads(scores: Tensor | None, truth: Tensor) -> Tensor:
+def _leads(scores: Tensor, truth: Tensor) -> Tensor:
     """(choices, images): by which share of the views the truth leads over the best other label, at each threshold."""
-    assert scores is not None
     votes = torch.stack([(scores >= choice).double().mean(dim=1) for choice in CHOICES]).cpu()
     own = votes.gather(2, truth.expand(len(CHOICES), -1)[:, :, None]).squeeze(2)
     others = votes.scatter(2, truth.expand(len(CHOICES), -1)[:, :, None], -1.0).amax(dim=2)

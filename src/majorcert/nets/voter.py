@@ -129,6 +129,13 @@ class Voter:
             kept = torch.cat(scores).view(shape) if scores else None
             return Votes(torch.cat(labels).view(shape), torch.cat(distances).view(shape[:2]), kept, health)
 
+    def scores(self, images: Tensor) -> Tensor:
+        """(images, ablations, classes) of uint8 or float images, once they are known to come from a fit network."""
+        votes = self.vote(images, keep_scores=True)
+        votes.health.check()
+        assert votes.scores is not None, "scores were to be kept"
+        return votes.scores
+
     def recording(self, *, scores: bool = False, certify_only: bool = False) -> Recording:
         """How votes are recorded, or what another rule makes of the scores of every view."""
         if certify_only:
@@ -161,9 +168,3 @@ class Voter:
         sheet = self.cutter.sheet(to_unit(images[first : last + 1], dtype))
         pair = torch.arange(start, stop, device=self.device)
         return self.cutter.take(sheet, pair // n_views - first, pair % n_views)
-
-
-def checked(votes: Votes) -> Votes:
-    """The same votes, once they are known to come from numbers, and of each view alone; waits for the device."""
-    votes.health.check()
-    return votes
