@@ -1,10 +1,8 @@
 """Image files: `root/class/*.jpg`; or `root/train/class/*.jpg` with `val/` or `test/` beside it; or all in one."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,13 +13,11 @@ from majorcert.files.photo import SQUASHED, Resizing
 from majorcert.nets.sources.decode import ENDINGS, KINDS, glance, is_photo, read_photo
 from majorcert.nets.sources.part import Part, Progress
 from majorcert.nets.sources.room import room_for
+from majorcert.nets.sources.workers import attempted
 
-Found = TypeVar("Found")
 VALIDATION = ("val", "valid", "validation")
 LARGEST_SIDE = 224
 """Of images whose size nobody says: larger photos are brought down to it."""
-AT_ONCE = 2048
-"""Files that wait for the workers."""
 
 
 def read(
@@ -145,7 +141,7 @@ def _left_out(places: list[Path], class_folders: list[Path], flat: bool) -> list
 
 def _decided(paths: list[Path], image_size: ImageSize | None, channels: int | None) -> tuple[ImageSize, int, str]:
     """The size and the channels that suit the files, from their headers, in words too."""
-    seen = [found for found in _each(_attempted(glance), paths) if not isinstance(found, DataError)]
+    seen = [found for found in attempted(glance, paths) if not isinstance(found, DataError)]
     sizes = np.array([size for size, _ in seen] or [(1, 1)])
     n_coloured = sum(coloured for _, coloured in seen)
     height, width = (int(side) for side in np.median(sizes, axis=0))
@@ -166,12 +162,11 @@ def _read_all(
     """(files, channels, height, width) the images, the sizes of the readable ones, what is wrong with the others."""
     images, sizes, bad = room_for((len(paths), *shape)), list[ImageSize](), dict[int, DataError]()
 
-    @_attempted
     def decode(k: int) -> ImageSize:
         images[k], size = read_photo(paths[k], shape[1:], shape[0], resizing)
         return size
 
-    for k, found in enumerate(_each(decode, range(len(paths)))):
+    for k, found in enumerate(attempted(decode, range(len(paths)))):
         if isinstance(found, DataError):
             bad[k] = found
         else:
@@ -179,22 +174,3 @@ def _read_all(
         if progress is not None:
             progress(k + 1, len(paths))
     return images, sizes, bad
-
-
-def _attempted(function: Callable[..., Found]) -> Callable[..., Found | DataError]:
-    """The function, with what it says of a bad file as its result."""
-
-    def attempt(given: object) -> Found | DataError:
-        try:
-            return function(given)
-        except DataError as error:
-            return error
-
-    return attempt
-
-
-def _each(function: Callable[..., Found], given: Sequence[object]) -> Iterator[Found]:
-    """What workers make of each, in order; only a few wait at a time."""
-    with ThreadPoolExecutor() as pool:
-        for start in range(0, len(given), AT_ONCE):
-            yield from pool.map(function, given[start : start + AT_ONCE])

@@ -1,7 +1,6 @@
 """Photos to classify: as the networks see them, and how large they were."""
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from majorcert.core.threat import ImageSize
 from majorcert.errors import DataError
 from majorcert.files.photo import SQUASHED, Resizing
 from majorcert.nets.sources.decode import KINDS, is_photo, read_photo
+from majorcert.nets.sources.workers import attempted
 
 AT_ONCE = 64
 """Photos that are held at a time."""
@@ -48,25 +48,21 @@ def read_photos(
 ) -> Iterator[list[Photo]]:
     """The photos in the networks' size, some at a time; what is wrong with those that are left out is told."""
 
-    def read(path: Path) -> Photo | DataError:
-        try:
-            return Photo(path, *read_photo(path, image_size, channels, resizing))
-        except DataError as error:
-            return error
+    def read(path: Path) -> Photo:
+        return Photo(path, *read_photo(path, image_size, channels, resizing))
 
     n_read = 0
-    with ThreadPoolExecutor() as pool:
-        for start in range(0, len(paths), AT_ONCE):
-            photos = []
-            for found in pool.map(read, paths[start : start + AT_ONCE]):
-                if isinstance(found, Photo):
-                    photos.append(found)
-                elif skip_bad:
-                    told(f"skipped: {found}")
-                else:
-                    raise DataError(f"{found}; --skip-bad leaves out what cannot be read")
-            n_read += len(photos)
-            if photos:
-                yield photos
+    for start in range(0, len(paths), AT_ONCE):
+        photos = []
+        for found in attempted(read, paths[start : start + AT_ONCE]):
+            if isinstance(found, Photo):
+                photos.append(found)
+            elif skip_bad:
+                told(f"skipped: {found}")
+            else:
+                raise DataError(f"{found}; --skip-bad leaves out what cannot be read")
+        n_read += len(photos)
+        if photos:
+            yield photos
     if not n_read:
         raise DataError("there is no image left to classify")
