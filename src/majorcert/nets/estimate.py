@@ -12,7 +12,6 @@ from majorcert.nets.suited import n_chosen_by
 from majorcert.nets.train import learner_of
 from majorcert.nets.validation import SHARE, n_checked, n_looks
 
-N_TIMED = 1
 ON_CPU = 8
 """Images of a timed step on a CPU; a whole batch takes in proportion."""
 LOOK = 1 / 3
@@ -40,12 +39,12 @@ def seconds_of(
         for epoch in (0, config.epochs - 1):
             if not learner.begin(epoch):  # as fast as the first
                 continue
-            for step in range(1 + N_TIMED):
-                if step == 1:
-                    begun = _now(device)
-                learner.prepare(torch.arange(timed), 0, 1)
-                learner.step()
-            found.append((_now(device) - begun) / N_TIMED)
+            learner.prepare(torch.arange(timed), 0, 1)
+            learner.step()  # the first takes longer
+            begun = _now(device)
+            learner.prepare(torch.arange(timed), 0, 1)
+            learner.step()
+            found.append(_now(device) - begun)
     n_learned = config.epochs * max(1, len(dataset) // config.batch_size) * batch
     n_views = n_learned + LOOK * (n_looked(config, dataset, validation, n_learned) if validation else 0)
     return sum(found) / len(found) / timed * n_views
