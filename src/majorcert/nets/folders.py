@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from majorcert.errors import ModelError
+from majorcert.errors import MajorcertError, ModelError
 from majorcert.files.untrusted import cleaned, typed
 
 WEIGHTS = "weights.safetensors"
@@ -51,10 +51,10 @@ def check_format(raw: Any, name: str) -> None:
         raise ValueError(f"format {cleaned(found.format)!r} version {found.version} is not {name!r} version 1")
 
 
-def make_folder(folder: Path) -> None:
-    """Make a folder, if it is not there yet."""
+def make_folder(folder: Path, whose: str = "a run", error: type[MajorcertError] = ModelError) -> None:
+    """Make a folder, if it is not there yet; where none can be, an error of this type says so."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        said = "it is a file" if folder.is_file() else error.strerror
-        raise ModelError(f"{folder}: cannot be the folder of a run, {said}; give another one") from None
+    except OSError as why:
+        said = "it is a file" if folder.is_file() else why.strerror
+        raise error(f"{folder}: cannot be the folder of {whose}, {said}; give another one") from None

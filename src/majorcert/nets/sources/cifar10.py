@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from majorcert.errors import DataError
 from majorcert.files.untrusted import read_bytes, reason
+from majorcert.nets.folders import make_folder
 from majorcert.nets.sources.part import Part, Progress
 
 URL = "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"
@@ -93,11 +94,7 @@ def _absent(data_dir: Path, why: str) -> DataError:
 
 def _download(data_dir: Path, progress: Progress | None) -> None:
     """Fetch the archive, check it, and lay out its files; the folder appears complete or not at all."""
-    try:
-        data_dir.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        said = "it is a file" if data_dir.is_file() else error.strerror
-        raise DataError(f"{data_dir}: cannot be the folder of data sets, {said}; give another one") from None
+    make_folder(data_dir, "data sets", DataError)
     archive, unpacked = data_dir / "cifar-10-binary.tar.gz.part", data_dir / "cifar-10-batches-bin.part"
     digest = hashlib.sha256()
     try:
