@@ -10,6 +10,7 @@ from torch import Tensor
 
 from majorcert.errors import StoreError
 from majorcert.files.atomic import replacing
+from majorcert.files.seal import plain
 from majorcert.files.untrusted import MAX_JSON_BYTES, parse_json, read_bytes, reason
 
 FORMAT = "majorcert-attack"
@@ -22,7 +23,7 @@ class Logbook:
     def __init__(self, path: Path, about: Mapping[str, Any]) -> None:
         """Open the file or begin it; one that is about something else is refused."""
         self.path = path
-        self.about: dict[str, Any] = parse_json(json.dumps(dict(about)))
+        self.about: dict[str, Any] = plain(about)
         self.rows: list[Row] = []
         self.seconds = 0.0
         nearest = next(place for place in path.absolute().parents if place.exists())

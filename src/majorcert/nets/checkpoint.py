@@ -15,6 +15,7 @@ from torch import Tensor
 
 from majorcert.errors import ModelError, StoreError
 from majorcert.files.atomic import replacing
+from majorcert.files.seal import plain
 from majorcert.files.untrusted import parse_json, plain_size, reason, typed
 from majorcert.nets.folders import CHECKPOINT
 
@@ -69,7 +70,7 @@ class Checkpoint:
         if metadata.get("sha256") != fingerprint(tensors, metadata[FORMAT]):
             raise ModelError(f"{path} is damaged, its SHA-256 differs; delete it to begin again")
         found = cls(header.about, header.epoch, header.step, header.seconds, tensors)
-        differing = _differing(found.about, _with_epochs_of(found.about, json.loads(json.dumps(about))))
+        differing = _differing(found.about, _with_epochs_of(found.about, plain(about)))
         if differing:
             raise ModelError(f"{path} is of another training run: {'; '.join(differing)}; use another run directory")
         return found
