@@ -68,7 +68,7 @@ class Learner:
         self.places = torch.arange(n, device=device)
         self.cutter = self.hider = None
         if isinstance(config.strategy, Strategy):
-            self.cutter = Cutter.of(config.strategy, config.view, dataset.image_size, device)
+            self.cutter = Cutter.of(config.strategy, config.view, dataset.image_size).to(device)
         elif config.boxes.sides:
             self.hider = Hider(config.boxes, config.augment, len(dataset), dataset.image_size, device)
         self.phase: Phase | None = None

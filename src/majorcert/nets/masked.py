@@ -62,8 +62,8 @@ class MaskCutter:
     visible: Tensor  # (masks, H, W): does this mask leave this pixel visible?
 
     @classmethod
-    def of(cls, masks: Masks, image_size: ImageSize, device: torch.device | str = "cpu") -> "MaskCutter":
-        return cls(masks, image_size, torch.from_numpy(~masks.hidden(image_size)).to(device))
+    def of(cls, masks: Masks, image_size: ImageSize) -> "MaskCutter":
+        return cls(masks, image_size, torch.from_numpy(~masks.hidden(image_size)))
 
     def to(self, device: torch.device | str) -> "MaskCutter":
         """The same on another device."""

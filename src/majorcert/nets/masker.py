@@ -87,7 +87,7 @@ class Masker:
     def table(self, images: Tensor, progress: Progress | None = None) -> Table:
         """The labels of uint8 or float (N, C, H, W) images under every pair, perhaps still being computed."""
         look = _Look(self, images, progress)
-        look.at(range(len(images)), *torch.triu_indices(self.n_masks, self.n_masks))
+        look.at(*torch.triu_indices(self.n_masks, self.n_masks))
         return look.table()
 
     def table_to_certify(self, images: Tensor, progress: Progress | None = None, told: Told | None = None) -> Table:
@@ -129,7 +129,7 @@ class Masker:
     def _singles(self, images: Tensor, progress: Progress | None) -> "_Look":
         """Tables in which every image was looked at under each mask alone."""
         look, mask = _Look(self, images, progress), torch.arange(self.n_masks)
-        scores = look.at(range(len(images)), mask, mask)
+        scores = look.at(mask, mask)
         look.order = _order(look.labels, scores.view(*look.labels.shape[:2], scores.shape[1]))
         return look
 
@@ -159,10 +159,11 @@ class _Look:
         self.order = self.labels[:, :, :0]  # of the second masks of each row, once all are looked at alone
         self.health = Health(*torch.ones(2, dtype=torch.bool, device=scorer.device))
 
-    def at(self, images: range | Tensor, first: Tensor, second: Tensor) -> Tensor:
-        """Look at each of these images under each of these pairs."""
-        which = torch.as_tensor(images).repeat_interleave(len(first))
-        return self.views(which, first.repeat(len(images)), second.repeat(len(images)))
+    def at(self, first: Tensor, second: Tensor) -> Tensor:
+        """Look at every image under each of these pairs."""
+        n_images = len(self.labels)
+        which = torch.arange(n_images).repeat_interleave(len(first))
+        return self.views(which, first.repeat(n_images), second.repeat(n_images))
 
     def views(self, *place: Tensor) -> Tensor:
         """Look at these views: numbers of images, of first and of second masks; of each the network's scores."""

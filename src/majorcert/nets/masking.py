@@ -106,6 +106,6 @@ class MaskingDefender(Member):
 
     def behind(self, masks: Masks) -> "MaskingDefender":
         """The same network behind other masks."""
-        cutter = MaskCutter.of(masks, self.image_size, self.masker.scorer.device)
+        cutter = MaskCutter.of(masks, self.image_size).to(self.masker.scorer.device)
         known = None if self.blueprint is None else replace(self.blueprint, strategy=masks)
         return filled(copy(self), strategy=masks, masker=replace(self.masker, cutter=cutter), blueprint=known)

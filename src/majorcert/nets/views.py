@@ -58,8 +58,8 @@ class Cutter:
     """(pixels, 2): row and column of each pixel of the image, from -1 to 1."""
 
     @classmethod
-    def of(cls, strategy: Strategy, view: View, image_size: ImageSize, device: torch.device | str = "cpu") -> "Cutter":
-        """Prepare the index tables for one strategy, view and image size on one device."""
+    def of(cls, strategy: Strategy, view: View, image_size: ImageSize) -> "Cutter":
+        """Prepare the index tables for one strategy, view and image size."""
         regions = np.ones((1, *image_size), dtype=bool) if view == "whole" else strategy.regions(image_size)
         table = _visible_pixels(regions) if view == "canvas" else _window_pixels(regions)
         return cls(
@@ -67,8 +67,8 @@ class Cutter:
             view=view,
             image_size=image_size,
             view_size=view_size(strategy, view, image_size),
-            pixels=torch.from_numpy(table).to(device),
-            places=_places(image_size).to(device),
+            pixels=torch.from_numpy(table),
+            places=_places(image_size),
         )
 
     def to(self, device: torch.device | str) -> "Cutter":

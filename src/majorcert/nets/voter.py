@@ -70,7 +70,7 @@ class Voter:
             )
         check_rule(rule)
         check_view(strategy, view)
-        cutter = Cutter.of(strategy, view, image_size, "cpu")
+        cutter = Cutter.of(strategy, view, image_size)
         scorer = Scorer.of(
             network,
             (in_channels(view, channels), *cutter.view_size),
