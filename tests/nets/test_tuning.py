@@ -93,6 +93,7 @@ def test_a_frozen_part_stays_as_it_is(nets: Any, tmp_path: Path) -> None:
         ({"strategies": ["bounds:2"]}, "views or masks"),
         ({"mean": (0.5,), "std": (0.5, 0.5)}, "one number for each channel"),
         ({"mean": (0.5, 0.5)}, "one number for each channel"),
+        ({"mean": (0.5,), "std": (0.5,)}, "mean and std are of 3 channels, got 1 numbers"),
         ({"strategies": ["columns:3"]}, "cannot take 5x10x3 views"),
         ({"model": nn.Sequential(nn.Flatten(), nn.Linear(240, 3))}, "3 classes apart, and the images have 2"),
     ],

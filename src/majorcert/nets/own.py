@@ -85,6 +85,17 @@ class Normal(nn.Module):
         return logits
 
 
+def known_colours(
+    mean: Sequence[float] | None, spread: Sequence[float] | None, channels: int
+) -> tuple[Sequence[float], Sequence[float]]:
+    """The colours that a network was trained on; where nobody says, it takes them as they are, from 0 to 1."""
+    colours = mean or (0.0,) * channels, spread or (1.0,) * channels
+    normal_name(*colours)
+    if len(colours[0]) != channels:
+        raise ModelError(f"mean and std are of {channels} channels, got {len(colours[0])} numbers")
+    return colours
+
+
 def normal_name(mean: Sequence[float], spread: Sequence[float]) -> str:
     """How a configuration says which colours a network expects."""
     name = NORMAL + "/".join(",".join(repr(float(value)) for value in each) for each in (mean, spread))

@@ -18,7 +18,7 @@ from majorcert.nets.imagenet import pretrained
 from majorcert.nets.masking import MaskingDefender
 from majorcert.nets.member import Promise
 from majorcert.nets.models import ModelConfig, foreign
-from majorcert.nets.own import Normal, normal_name
+from majorcert.nets.own import Normal, known_colours, normal_name
 from majorcert.nets.shards import Clock
 
 PER_SIDE = 6
@@ -64,10 +64,7 @@ def protect(
     if image_size is None:
         raise ModelError("a network of your own is protected at one image size; give image_size=(height, width)")
     size = checked_size(image_size)
-    colours = mean or (0.0,) * channels, std or (1.0,) * channels
-    name = normal_name(*colours)
-    if len(colours[0]) != channels:
-        raise ModelError(f"mean and std are of {channels} channels, got {len(colours[0])} numbers")
+    colours = known_colours(mean, std, channels)
     cover = masks_for(as_patch(patch, size), size, masks)
     guarded = MaskingDefender(
         Normal(model, *colours), cover, image_size=size, channels=channels, class_names=class_names, **how
@@ -75,7 +72,7 @@ def protect(
     if factory is None:
         return guarded
     names = guarded.class_names
-    config = ModelConfig(name, channels, len(names), members=(foreign(factory, channels, len(names)),))
+    config = ModelConfig(normal_name(*colours), channels, len(names), members=(foreign(factory, channels, len(names)),))
     return filled(guarded, blueprint=Blueprint(cover, "masked", None, size, channels, names, config))
 
 

@@ -14,7 +14,7 @@ from majorcert.nets.company import check_company
 from majorcert.nets.config import TrainConfig
 from majorcert.nets.data import Dataset
 from majorcert.nets.models import ModelConfig, foreign
-from majorcert.nets.own import FACTORY, Normal, made, normal_name, place_of
+from majorcert.nets.own import FACTORY, Normal, known_colours, made, normal_name, place_of
 from majorcert.nets.views import VIEWS, view_size
 
 GENTLE = {"epochs": 10, "lr": 0.01, "warmup": 1, "ema_decay": 0.99}
@@ -50,7 +50,7 @@ class Own:
         kind, size = (config.model.in_channels, config.model.n_classes), data.image_size
         own = foreign(self.factory, *kind)
         if config.view == "masked":
-            colours = self.mean or (0.0,) * data.channels, self.std or (1.0,) * data.channels
+            colours = known_colours(self.mean, self.std, data.channels)
             masked = ModelConfig(normal_name(*colours), *kind, members=(own,))
             self._check(network := Normal(self.network, *colours), (*kind, *size))
             return replace(config, model=masked), network
