@@ -7,7 +7,7 @@ follows from its rank alone, so processes need not talk to each other, and one t
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
 import torch
@@ -43,17 +43,15 @@ def fill(chunks: Sequence[slice], compute: Callable[[slice], Callable[[], None]]
     Args:
         compute: starts the device on the images of a chunk, and returns what waits for it and writes the result.
     """
-    pending: deque[Callable[[], None]] = deque()
+    pending: deque[Future[None]] = deque()
     try:
-        with ThreadPoolExecutor(max_workers=1, thread_name_prefix="majorcert-writer") as pool:
+        with ThreadPoolExecutor(max_workers=1) as pool:
             for images in chunks:
-                write = compute(images)
-                # While the last one is written, nothing is left to be computed.
-                pending.append(write if images == chunks[-1] else pool.submit(write).result)
-                while len(pending) > PENDING:
-                    pending.popleft()()
-            while pending:
-                pending.popleft()()
+                pending.append(pool.submit(compute(images)))
+                if len(pending) > PENDING:
+                    pending.popleft().result()
+            for write in pending:
+                write.result()
     except StoreError as error:
         raise StoreError(f"{error}; all finished chunks are kept: mend the cause, then run the same again") from error
 
