@@ -49,8 +49,8 @@ class AttackRun:
     stock: Stock
     patch: Patch
     effort: Effort
-    asked: Precision | None  # the precision of the search, if it is not to be what suits
-    at_once: int | None  # candidates in one batch, the same
+    asked: Precision | None  # the precision of the search, if not the one that suits
+    at_once: int | None  # candidates in one batch, if not as many as suit
     folder: Path  # where painted images go, and in `broken` what shows a broken promise
     promise: Promise = "recovery"
     slack: int = 0  # of detection, as `detect` takes it

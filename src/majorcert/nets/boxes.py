@@ -29,7 +29,7 @@ class Boxes:
     sides: tuple[int, ...] = ()
     """each box has one of these sides, by lot"""
     memory_from: float = 1.0
-    """from this share of the epochs on half of the images get the pair of boxes that they failed worst under"""
+    """from this share of the epochs on, half of the images get the pair of boxes that they failed worst under"""
     worst_of: int = 1
     """so many pairs are tried for each image in each step, and the one that it fails worst under is learned from"""
     worst_from: float = 0.5

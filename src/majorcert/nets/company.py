@@ -139,7 +139,7 @@ def check_company(
 
     Args:
         like: a tensor of the device and type that views have.
-        map_size: (rows, columns) of what a network gives that answers with a map of logits.
+        map_size: (rows, columns) of the map of logits, where the network answers with one.
     """
     views = _noise(shape, tile, like)
     logits = _answer(network, views, map_size)

@@ -32,7 +32,7 @@ def check_apart(out: str | Path, data: Any) -> None:
 
 
 def check_begun(out: Path, data: Any, names: Sequence[str] = (), *, resume: bool) -> None:
-    """Refuse a folder that no training can begin in, and of its sub-folders of these names."""
+    """Refuse a folder in which no training can begin, be it for its sub-folders of these names."""
     check_apart(out, data)
     for folder in () if resume else (out, *(out / name for name in names)):
         check_free(folder)

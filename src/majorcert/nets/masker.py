@@ -166,7 +166,7 @@ class _Look:
         return self.views(which, first.repeat(n_images), second.repeat(n_images))
 
     def views(self, *place: Tensor) -> Tensor:
-        """Look at these views: numbers of images, of first and of second masks; of each the network's scores."""
+        """Look at the views of these numbers of images, of first and of second masks; (views, classes) the scores."""
         which, first, second = place = tuple(each.to(self.sheet.device) for each in place)
         masker = self.masker
         if not len(which):

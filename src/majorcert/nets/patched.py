@@ -115,7 +115,7 @@ def patched(
 
 
 def holding(side: int, stride: int) -> Window:
-    """Holds a patch of this side wherever it begins, from 0 to less than a stride of the network further on."""
+    """The window that holds a patch of this side, wherever within a stride of the network it begins."""
     return Window(0, side + stride - 1)
 
 

@@ -69,7 +69,7 @@ class Scorer:
     """views in one forward pass"""
     compiled: bool = False
     map_size: tuple[int, ...] = ()
-    """(rows, columns) of the map of logits that a network gives which scores many fields of a view at once"""
+    """(rows, columns) of the map of logits, where a network scores many fields of a view at once; else nothing"""
     known: bool = False
     """is it a network of this package, whose parts cannot look across a batch?"""
     _watch: "_Watch" = field(default_factory=lambda: _Watch(), init=False, repr=False)

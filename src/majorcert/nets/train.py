@@ -85,7 +85,7 @@ def train(
     teacher: nn.Module | None = None,
     validation: Dataset | None = None,
     resume: bool = False,
-    compile: bool = False,
+    compiled: bool = False,
     checkpoint_every: int = 10,
     before: Callable[[], None] | None = None,
     progress: Callable[[Progress], None] | None = None,
@@ -102,7 +102,7 @@ def train(
         teacher: a network of the same views, whose probabilities are learned instead of the true labels.
         validation: images that are not trained on, by which the threshold is chosen if the configuration has none.
         resume: continue from the checkpoint in `run_dir`, or begin if there is none.
-        compile: compile the network with torch.compile, which takes some seconds first.
+        compiled: compile the network with torch.compile, which takes some seconds first.
         before: called when all is ready to begin.
         after_epoch: called with what came of each; only then are validation images looked at before the end.
     """
@@ -122,7 +122,7 @@ def train(
         torch.backends.cudnn.flags(enabled=True, benchmark=True),
     ):
         found = Checkpoint.read(run_dir, about) if resume else None
-        learner = learner_of(config)(config, dataset, processes, compiled=compile, **networks)
+        learner = learner_of(config)(config, dataset, processes, compiled=compiled, **networks)
         with held(run_dir, resume=resume) if processes.leads else nullcontext():
             at = learner.resumed(found, run_dir)
             log = Log(run_dir, at.epoch, writes=processes.leads)

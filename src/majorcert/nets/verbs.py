@@ -160,7 +160,7 @@ def train(
             each["teacher"] = network
     names = file_names([str(config.strategy) for config in configs]) if len(configs) > 1 else ["."]
     check_begun(out, data, names, resume=resume)
-    options: dict[str, Any] = {"compile": compiled, "checkpoint_every": checkpoint_every, "validation": validation}
+    options: dict[str, Any] = {"compiled": compiled, "checkpoint_every": checkpoint_every, "validation": validation}
     for config in configs:
         training.check(config, data, validation)
     if told is not None and place_among()[1] == 1:
