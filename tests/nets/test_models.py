@@ -101,6 +101,24 @@ def test_folding_keeps_the_function_and_the_original(config: ModelConfig) -> Non
         torch.testing.assert_close(lean(views), before, rtol=1e-4, atol=1e-5)
 
 
+class Rectified(nn.BatchNorm2d):
+    """As timm's `BatchNormAct2d`."""
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        return super().forward(input).relu()
+
+
+class Halved(nn.Conv2d):
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        return super().forward(input) / 2
+
+
+@pytest.mark.parametrize("parts", [(nn.Conv2d(3, 4, 3), Rectified(4)), (Halved(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU())])
+def test_what_only_derives_from_a_convolution_or_a_normalisation_is_not_folded(parts: tuple[nn.Module, ...]) -> None:
+    model, views = nn.Sequential(*parts).eval(), random_views(3, 3, 5, 6)
+    assert torch.equal(folded(model)(views), model(views))
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_one_kernel_or_three_give_the_same_on_cuda(dtype: torch.dtype) -> None:

@@ -24,13 +24,16 @@ def folded(model: nn.Module) -> nn.Module:
 
 
 def _fold(sequence: nn.Sequential) -> None:
-    """Convolution, normalisation and ReLU of a sequence become one module, at the place of the first."""
+    """Convolution, normalisation and ReLU of a sequence become one module, at the place of the first.
+
+    Of torch's very types: what is derived from them may do more, as timm's normalisations that end in a ReLU.
+    """
     for k in range(len(sequence) - 1):
         convolution, normalisation = sequence[k], sequence[k + 1]
-        if isinstance(convolution, nn.Conv2d) and isinstance(normalisation, nn.BatchNorm2d):
+        if type(convolution) is nn.Conv2d and type(normalisation) is nn.BatchNorm2d:
             lean = fuse_conv_bn_eval(convolution, normalisation)
             sequence[k], sequence[k + 1] = lean, nn.Identity()
-            if k + 2 < len(sequence) and isinstance(sequence[k + 2], nn.ReLU):
+            if k + 2 < len(sequence) and type(sequence[k + 2]) is nn.ReLU:
                 sequence[k], sequence[k + 2] = ConvolutionReLU(lean), nn.Identity()
 
 
