@@ -146,7 +146,7 @@ def pack(possible: Bools) -> npt.NDArray[np.int16]:
     n_classes = possible.shape[-1]
     rest = [(0, 0)] * (possible.ndim - 1) + [(0, -n_classes % WORD)]
     bits = np.pad(possible, rest).reshape(*possible.shape[:-1], -(-n_classes // WORD), WORD)
-    return (bits * (1 << np.arange(WORD))).sum(axis=-1).astype(np.int16)
+    return (bits * (1 << np.arange(WORD)).astype(np.int16)).sum(axis=-1, dtype=np.int16)
 
 
 def unpack(words: npt.NDArray[np.int16], n_classes: int) -> Bools:

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional as F  # noqa: N812 (the name that every user of torch knows)
 
 from majorcert.core.threat import ImageSize, Patch
-from majorcert.defences.bounds import WORD, Sizes
+from majorcert.defences.bounds import Sizes
 from majorcert.errors import ModelError
 from majorcert.nets.ambient import settled
 from majorcert.nets.device import usable_device
@@ -30,7 +30,7 @@ class Found(NamedTuple):
     """What is known of some images, on the device."""
 
     labels: Tensor  # (images,)
-    words: Tensor  # (images, placements, words): which labels are not excluded, as `Bounds` keeps them
+    possible: Tensor  # (images, placements, classes): which labels are not excluded
     health: Health  # to be checked before it is believed
 
 
@@ -65,11 +65,6 @@ class Bounder:
     def n_placements(self) -> int:
         return self.sizes.n_placements(self.image_size)
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Placements and words of an image."""
-        return self.n_placements, -(-self.n_classes // WORD)
-
     def labels(self, images: Tensor) -> tuple[Tensor, Tensor]:
         """(images,) what the network says of uint8 or float images, on a tie the smaller label; and all logits."""
         with settled(self.device):
@@ -84,16 +79,16 @@ class Bounder:
         with settled(self.device):
             clean = Clean.of(self.network, to_unit(images.to(self.device), torch.float64))
             own = F.one_hot(labels, self.n_classes) > 0
-            words = packed(torch.ones_like(own)[:, None].expand(-1, self.n_placements, -1))
+            possible = torch.ones_like(own)[:, None].repeat(1, self.n_placements, 1)
             for patch, part in self.sizes.parts(self.image_size):
                 for places in self._alike(patch, len(images)):
                     leads = self._leads(clean, labels, patch, places)
                     numbers = part.start + places[:, 0] * patch.n_placements(self.image_size)[1] + places[:, 1]
-                    words[:, numbers.to(self.device)] = packed(own[:, None] | ~(leads > self.slack))
+                    possible[:, numbers.to(self.device)] = own[:, None] | ~(leads > self.slack)
                     if progress is not None:
                         progress(leads.shape[0] * leads.shape[1])
             finite = logits.isfinite().all()
-            return Found(labels, words, Health(finite, torch.ones_like(finite)))
+            return Found(labels, possible, Health(finite, torch.ones_like(finite)))
 
     def _alike(self, patch: Patch, n_images: int) -> Iterator[Tensor]:
         """(n, 2) placements that begin at the same pixel of a stride each, some at a time; all of them in the end."""
@@ -133,12 +128,6 @@ class Bounder:
         last = self.network.last
         gain, offset = 2 * float(last.weight.abs().sum(dim=1).max()), 2 * _largest(last.bias)
         return 2 * (gain * wrong + 4 * (last.in_features + 2) * UNIT * (gain * (size + wrong) + offset))
-
-
-def packed(possible: Tensor) -> Tensor:
-    """(..., words) of (..., classes): a bit for each label, as `defences.bounds.pack` has it."""
-    bits = F.pad(possible.int(), (0, -possible.shape[-1] % WORD)).view(*possible.shape[:-1], -1, WORD)
-    return (bits << torch.arange(WORD, device=possible.device)).sum(dim=-1).short()
 
 
 def _largest(numbers: Tensor | None) -> float:

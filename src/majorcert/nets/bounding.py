@@ -55,14 +55,14 @@ class BoundsDefender(Member):
 
         def look(images: Tensor, progress: Callable[[int], None] | None) -> Looked:
             found = self.bounder.look(images, progress)
-            return found.health, found.labels, found.words
+            return found.health, found.labels, found.possible
 
-        def made(labels: Any, words: Any, **about: Any) -> Bounds:
+        def made(labels: Any, possible: Any, **about: Any) -> Bounds:
             kind: dict[str, Any] = {"sizes": self.strategy, "image_size": self.image_size}
-            return Bounds(labels, words, **kind, n_classes=len(self.class_names), **about)
+            return Bounds(labels, possible, **kind, n_classes=len(self.class_names), **about)
 
-        nothing: Arrays = [np.empty(0, np.int64), np.empty((0, *self.bounder.shape), np.int16)]
         facts, n_placements = self.bounder.facts(), self.bounder.n_placements
+        nothing: Arrays = [np.empty(0, np.int64), np.empty((0, n_placements, self.bounder.n_classes), bool)]
         return Recording(facts, n_placements, nothing, look, made, chunk=self.chunk)
 
     def predict(self, images: Images) -> Ints:
