@@ -40,7 +40,7 @@ def whole_table(of: Masker, some: torch.Tensor) -> mc.MaskPairs:
     table = of.table(some)
     labels, distance = fetched(table.health, table.labels, table.distance)()
     facts: dict[str, Any] = {"masks": of.cutter.masks, "image_size": SIZE, "n_classes": N_CLASSES}
-    return mc.MaskPairs(labels.numpy(), distance=distance.numpy(), **facts)
+    return mc.MaskPairs(labels, distance=distance, **facts)
 
 
 @pytest.mark.parametrize("spec", SPECS)

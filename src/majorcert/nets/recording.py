@@ -43,7 +43,7 @@ class Recording:
         found, step = [self.nothing], self.chunk or fitting_chunk(self.n_views)
         for start in range(0, len(images), step):
             wait = fetched(*self.look(images[start : start + step], progress))
-            found.append([each.numpy() for each in wait()])
+            found.append(wait())
         arrays = [np.concatenate(parts) for parts in zip(*found, strict=True)]
         return self.made(*arrays, provenance={**self.facts, **provenance})
 
@@ -84,7 +84,7 @@ class Recording:
                 clock.advance(due - clock.done)
 
             def write() -> None:
-                arrays = [each.numpy() for each in wait()]
+                arrays = wait()
                 writer.write(images, made(arrays, images), self.beside(arrays))
 
             return write

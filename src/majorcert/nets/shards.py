@@ -9,7 +9,9 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -62,25 +64,20 @@ def own(writer: EvidenceWriter, rank: int, world_size: int) -> list[slice]:
     return [images for images in writer.missing() if images.start // step % world_size == rank]
 
 
-def fetched(health: Health, *results: Tensor) -> Callable[[], list[Tensor]]:
+def fetched(health: Health, *results: Tensor) -> Callable[[], list[npt.NDArray[Any]]]:
     """Starts to bring results from the device; what is returned waits for them, and checks their health first."""
-    if not health.finite.is_cuda:
-        return lambda: _checked(health, results)
-    there = [result.to("cpu", non_blocking=True) for result in results]
-    health = Health(*(flag.to("cpu", non_blocking=True) for flag in health))
-    ready = torch.cuda.Event()  # type: ignore[no-untyped-call]
-    ready.record()
+    ready = torch.cuda.Event() if health.finite.is_cuda else None  # type: ignore[no-untyped-call]
+    finite, apart, *found = (each.to("cpu", non_blocking=ready is not None) for each in (*health, *results))
+    if ready is not None:
+        ready.record()
 
-    def wait() -> list[Tensor]:
-        ready.synchronize()
-        return _checked(health, there)
+    def wait() -> list[npt.NDArray[Any]]:
+        if ready is not None:
+            ready.synchronize()
+        Health(finite, apart).check()
+        return [each.numpy() for each in found]
 
     return wait
-
-
-def _checked(health: Health, results: Sequence[Tensor]) -> list[Tensor]:
-    health.check()
-    return list(results)
 
 
 class Clock:
