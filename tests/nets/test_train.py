@@ -21,11 +21,11 @@ from majorcert.nets import learner as learner_module
 from majorcert.nets import train as train_module
 from majorcert.nets.augment import N_RANDOM, Augment, gathered, mixed
 from majorcert.nets.blueprint import Blueprint
-from majorcert.nets.checkpoint import read_tensors, write_tensors
 from majorcert.nets.config import TrainConfig
 from majorcert.nets.data import Dataset
 from majorcert.nets.learner import Learner
 from majorcert.nets.models import ModelConfig
+from majorcert.nets.on_disk import read_tensors, write_tensors
 from majorcert.nets.processes import Processes
 from majorcert.nets.recipes import DIGITS_STRATEGIES, PAPER_STRATEGIES, recipe, strategies_of
 from majorcert.nets.suited import suited_threshold
@@ -218,7 +218,7 @@ def test_two_processes_share_every_batch(tmp_path: Path) -> None:
         "import os, sys, torch\n"
         "from pathlib import Path\n"
         "from majorcert.nets import learner\n"
-        "from majorcert.nets.checkpoint import write_tensors\n"
+        "from majorcert.nets.on_disk import write_tensors\n"
         "parts, models, take, make = [], [], learner.gathered, learner.build\n"
         "def gathered(images, index, *rest):\n"
         "    parts.append(index.clone())\n"

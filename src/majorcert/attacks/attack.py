@@ -16,11 +16,11 @@ from majorcert.attacks.summary import summarised
 from majorcert.core.threat import Patch, as_patch
 from majorcert.errors import DataError, ModelError, StoreError
 from majorcert.errors.checks import check_alerting, check_read, checked_slack
-from majorcert.nets.checkpoint import write_json
 from majorcert.nets.data import Dataset
 from majorcert.nets.defender import Defender
 from majorcert.nets.ensemble import Ensemble
 from majorcert.nets.member import Promise
+from majorcert.nets.on_disk import write_json
 from majorcert.nets.scorer import Precision
 from majorcert.nets.shards import Clock
 from majorcert.nets.shards import Progress as Counted

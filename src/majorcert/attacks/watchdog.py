@@ -27,8 +27,8 @@ from majorcert.defences.clipped import ClippedScores
 from majorcert.defences.masking import MaskPairs
 from majorcert.defences.patchguard import MaskedScores
 from majorcert.defences.pool import Pool
-from majorcert.nets.checkpoint import write_json
 from majorcert.nets.ensemble import Ensemble
+from majorcert.nets.on_disk import write_json
 
 FLIPPED = "a certified label changed"
 SILENT = "a certified label changed without an alert"

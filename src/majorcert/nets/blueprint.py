@@ -15,11 +15,11 @@ from majorcert.errors import MajorcertError, ModelError
 from majorcert.errors.checks import checked_size
 from majorcert.files.seal import digest
 from majorcert.files.untrusted import read_bytes, read_json, reason, typed
-from majorcert.nets.checkpoint import write_json, write_tensors
 from majorcert.nets.compact import restored
 from majorcert.nets.folders import DEFENDER, WEIGHTS, check_format, make_folder
 from majorcert.nets.hiding import Hiding, check_regions, check_view, n_views, read_hiding
 from majorcert.nets.models import CASCADE, ModelConfig, build, check_weights, factories_in, mirrors_in
+from majorcert.nets.on_disk import write_json, write_tensors
 from majorcert.nets.own import NORMAL, check_allowed
 from majorcert.nets.rules import VOTES, check_rule
 from majorcert.nets.views import View, in_channels

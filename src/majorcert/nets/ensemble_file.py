@@ -10,8 +10,8 @@ from majorcert.defences.masking import Masks
 from majorcert.errors import ModelError
 from majorcert.files.untrusted import read_json, reason, typed
 from majorcert.nets.blueprint import Blueprint
-from majorcert.nets.checkpoint import write_json
 from majorcert.nets.folders import DEFENDER, ENSEMBLE, check_format
+from majorcert.nets.on_disk import write_json
 
 FORMAT = "majorcert-ensemble"
 BOUNDED = "bounded"

@@ -17,12 +17,13 @@ from majorcert.errors import DataError, ModelError
 from majorcert.errors.checks import whole
 from majorcert.nets.blueprint import Blueprint
 from majorcert.nets.bound_learner import BoundLearner
-from majorcert.nets.checkpoint import Checkpoint, fingerprint
+from majorcert.nets.checkpoint import Checkpoint
 from majorcert.nets.config import TrainConfig
 from majorcert.nets.data import Dataset
 from majorcert.nets.interrupt import Interrupt
 from majorcert.nets.learner import Learner
 from majorcert.nets.models import n_weights
+from majorcert.nets.on_disk import fingerprint
 from majorcert.nets.processes import Processes
 from majorcert.nets.resizing import recorded
 from majorcert.nets.run_folder import Log, held
