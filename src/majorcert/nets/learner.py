@@ -236,7 +236,7 @@ class Learner:
         rate = self.config.learning_rate(step, steps_per_epoch)
         return {"loss": loss / seen, "accuracy": right / seen, "lr": rate, "images": int(seen)}
 
-    def resumed(self, found: Checkpoint | None, run_dir: Path) -> "Position":
+    def resumed(self, found: Checkpoint | None, run_dir: Path) -> Position:
         """Where the run is: at the beginning, or where the checkpoint was written, with everything as it was then."""
         if found is None:
             return Position(0, 0, 0.0)

@@ -55,6 +55,21 @@ class Health(NamedTuple):
         check_same(self.apart, torch.ones_like(self.apart))
 
 
+class _Scored(NamedTuple):
+    """Views of the last tile, and what the network said to them."""
+
+    views: Tensor
+    logits: Tensor
+
+
+@dataclass
+class _Watch:
+    """What a scorer remembers from tile to tile; nothing that a score depends on."""
+
+    n_tiles: int = 0
+    last: _Scored | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class Scorer:
     """A network on a device, ready to score views of one shape; make it with `Scorer.of`."""
@@ -72,7 +87,7 @@ class Scorer:
     """(rows, columns) of the map of logits, where a network scores many fields of a view at once; else nothing"""
     known: bool = False
     """is it a network of this package, whose parts cannot look across a batch?"""
-    _watch: "_Watch" = field(default_factory=lambda: _Watch(), init=False, repr=False)
+    _watch: _Watch = field(default_factory=_Watch, init=False, repr=False)
 
     @classmethod
     def of(
@@ -218,21 +233,6 @@ class Scorer:
         self._watch.n_tiles += 1
         first = self._watch.n_tiles == 1 and not self.known
         return first or (self.n_new == self.tile and self._watch.n_tiles % BETWEEN == 0)
-
-
-class _Scored(NamedTuple):
-    """Views of the last tile, and what the network said to them."""
-
-    views: Tensor
-    logits: Tensor
-
-
-@dataclass
-class _Watch:
-    """What a scorer remembers from tile to tile; nothing that a score depends on."""
-
-    n_tiles: int = 0
-    last: _Scored | None = None
 
 
 def suited_precision(asked: Precision | None, device: torch.device) -> Precision:

@@ -153,8 +153,8 @@ def train(
     configs = [adapted(config, data.channels, view, width, named_model, **changes) for config in configs]
     networks: list[dict[str, Any]] = [{} for _ in configs]  # what each begins with and what it learns from, if any
     if own is not None:
-        configs, begun = map(list, zip(*(own.begun(config, data) for config in configs), strict=True))
-        networks = [{"start": network} for network in begun]
+        for place, config in enumerate(configs):
+            configs[place], networks[place]["start"] = own.begun(config, data)
     if teacher is not None:
         for each, network in zip(networks, teachers(Path(teacher), configs, data, as_listed(allow)), strict=True):
             each["teacher"] = network
