@@ -3,14 +3,13 @@
 Nothing is shared with the code that certifies, except the readers of the two files.
 """
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from majorcert.audit.check import Check, Difference
+from majorcert.audit.covered import check_covered, first_labels
 from majorcert.audit.ensemble import (
-    ALONE,
     Opinion,
     Testimony,
     alert_of,
@@ -34,15 +33,10 @@ from majorcert.core.reach import Evidence
 from majorcert.core.verdict import Verdict
 from majorcert.errors import EvidenceError
 
-METHODS = ("drs-margin", *ALONE, "majorcert-exact", "majorcert-paper", "detection", "unwavering")
 PROMISES = {"detection": "detection", "unwavering": "unwavering"}
 """What methods prove; others recovery, but for those that show the first k."""
-ONLY_OF = {"drs-margin": ("ballots", "pool"), "pg-drs": ("scores",), "pg-pool": ("masked-pool",)}
-"""Methods that are about some kinds alone."""
 NOT_OF_VOTES = {"scores_one", "fragile", "per_ballot"}
 """What evidence says of the scores beside its votes, and what a verdict says of how it was made."""
-TOLERANT = ("ballots", "pool", "mask-pairs")
-"""Kinds of which it is defined what may change within a tolerance."""
 SHARED = ("images_sha256", "class_names")
 """What the evidence of all defenders says alike, where it says it."""
 NOT_THERE = "not on record"
@@ -55,7 +49,7 @@ def judged_anew(
 
     When the verdict is about other images than the evidence, nothing is derived anew.
     """
-    _check_covered(verdict, evidence)
+    check_covered(verdict, evidence)
     checks = [_promise(verdict), _provenance(verdict, evidence), _images(verdict, evidence)]
     if checks[-1].differences:
         return checks
@@ -90,59 +84,6 @@ def _opinion(verdict: Verdict, told: Sequence[Testimony], evidence: Sequence[Evi
         if any(len(ballot) > most for ballot in ballots_of(each, row)):
             raise EvidenceError(f"the verdict takes ballots to name {most} labels at most; one of row {row} names more")
     return opinion
-
-
-def first_labels(method: str) -> int | None:
-    """Among how many labels a "top-3" verdict says that the label stays; None of other methods."""
-    match = re.fullmatch(r"top-([1-9]\d{0,8})", method)
-    return None if match is None else int(match[1])
-
-
-def _check_covered(verdict: Verdict, evidence: Sequence[Evidence]) -> None:
-    """Refuse what cannot be checked here at all."""
-    if not all(isinstance(origin, Mapping) for origin in verdict.defenders):
-        raise EvidenceError("the verdict does not say where its defenders come from; expected a record of each")
-    ranked = first_labels(verdict.method) is not None
-    if verdict.method not in METHODS and not ranked:
-        known = ", ".join((*METHODS, "top-2"))
-        raise EvidenceError(f"verify does not cover the method {verdict.method!r}; it covers {known}")
-    alone = verdict.method in (*ALONE, "drs-margin") or ranked
-    if not evidence or len(evidence) != len(verdict.defenders) or (alone and len(evidence) != 1):
-        raise EvidenceError(
-            f"this {verdict.method} verdict is of {len(verdict.defenders)} defenders, got {len(evidence)} evidence "
-            "stores; give those that it was made from, in the same order"
-        )
-    if verdict.slack and len(evidence) != 1:
-        raise EvidenceError(f"slack is for one voting defender or pool, and this verdict is of {len(evidence)}")
-    for place, other in enumerate(evidence[1:], start=2):
-        if (other.image_size, other.n_classes) != (evidence[0].image_size, evidence[0].n_classes):
-            raise EvidenceError(f"evidence stores 1 and {place} differ in image size or classes, so are no ensemble")
-    for place, (origin, each) in enumerate(zip(verdict.defenders, evidence, strict=True), start=1):
-        if kind_of(each.provenance) != kind_of(origin):
-            raise EvidenceError(
-                f"the verdict says that defender {place} is of {kind_of(origin)}, and its evidence is of "
-                f"{kind_of(each.provenance)}; give the stores that it was made from"
-            )
-        if kind_of(origin) not in (kinds := ONLY_OF.get(verdict.method, (kind_of(origin),))):
-            kind, these = kind_of(origin), " or ".join(kinds)
-            raise EvidenceError(f"{verdict.method} is about {these}, and the evidence is of {kind}; certify again")
-        records, parts = members_of(origin), parts_of(each, origin)
-        if len(records) != len(parts):
-            raise EvidenceError(f"the verdict pools {len(records)} defenders, the evidence {len(parts)}")
-        tolerances = [tolerance_of(each) for each in (origin, *records)]  # of every kind they are numbers, or refused
-        if kind_of(origin) not in TOLERANT and any(each is not None for each in tolerances):
-            raise EvidenceError(
-                f"the verdict claims a tolerance, and evidence of {kind_of(origin)} knows none; certify again"
-            )
-        for record, part in zip(records, parts, strict=True):
-            if tolerance_of(record) is not None and getattr(part, "distance", None) is None:
-                raise EvidenceError(
-                    f"the verdict treats ballots as fragile, but evidence {place} was recorded without distances; give "
-                    "the stores that it was made from"
-                )
-    height, width = evidence[0].image_size
-    if verdict.patch.height > height or verdict.patch.width > width:
-        raise EvidenceError(f"a {verdict.patch} patch does not fit in a {height}x{width} image; is it this evidence?")
 
 
 def _promise(verdict: Verdict) -> Check:
