@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from majorcert.audit.ensemble import Labels, Sets, Testimony
-from majorcert.audit.geometry import Size, Touched, painted, placements
+from majorcert.audit.geometry import Size, Touched, containing, painted, placements
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,4 @@ class Excluded(Testimony):
 def recorded_around(sizes: tuple[Size, ...], image_size: Size, patch: Size) -> Touched:
     """At each placement of the patch, the numbers of the recorded placements that contain all of its pixels."""
     recorded = [painted(size, where) for size in sizes for where in placements(size, image_size)]
-    return {
-        where: frozenset(number for number, around in enumerate(recorded) if painted(patch, where) <= around)
-        for where in placements(patch, image_size)
-    }
+    return containing(recorded, image_size, patch)

@@ -4,7 +4,7 @@ Counted pixel by pixel. Nothing here is shared with the code that certifies.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from majorcert.errors import EvidenceError
@@ -96,8 +96,12 @@ def hidden_sets(spec: str, image_size: Size) -> list[Pixels]:
 @lru_cache(maxsize=64)
 def covering_masks(spec: str, image_size: Size, patch: Size) -> Touched:
     """At each placement the numbers of the masks that hide the whole patch."""
-    hidden = hidden_sets(spec, image_size)
+    return containing(hidden_sets(spec, image_size), image_size, patch)
+
+
+def containing(sets: Sequence[Pixels], image_size: Size, patch: Size) -> Touched:
+    """At each placement of the patch the numbers of the sets that have all of its pixels."""
     return {
-        where: frozenset(number for number, pixels in enumerate(hidden) if painted(patch, where) <= pixels)
+        where: frozenset(number for number, pixels in enumerate(sets) if painted(patch, where) <= pixels)
         for where in placements(patch, image_size)
     }
