@@ -94,11 +94,7 @@ class Votes(Testimony):
             hit = tuple(each.touched[where] for each in self.members)
             if hit not in known:
                 lost = [each.fragile | numbers for each, numbers in zip(self.members, hit, strict=True)]
-                free = (
-                    lost
-                    if rewritten
-                    else [each.fragile - numbers for each, numbers in zip(self.members, hit, strict=True)]
-                )
+                free = lost if rewritten else [each - numbers for each, numbers in zip(lost, hit, strict=True)]
                 gain = sum(each.weight * len(numbers) for each, numbers in zip(self.members, free, strict=True))
                 known[hit] = judge(self._points(lost), gain)
             found[where] = known[hit]
