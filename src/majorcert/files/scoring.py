@@ -24,10 +24,8 @@ COARSE = -(2**20)
 
 def ballots_of(scores: npt.NDArray[Any], threshold: float | None, **about: Any) -> dict[str, Any]:
     """What `Ballots` takes for the votes that (images, ablations, classes) scores cast."""
-    votes, origin = (
-        votes_from_scores(scores, threshold),
-        {**(about.pop("provenance", None) or {}), "threshold": threshold},
-    )
+    votes = votes_from_scores(scores, threshold)
+    origin = {**(about.pop("provenance", None) or {}), "threshold": threshold}
     facts = {"n_classes": scores.shape[2], "provenance": origin, "distance": distance_of(scores, threshold)}
     return {"labels": votes, **facts, **about}
 
@@ -40,16 +38,15 @@ def votes_from_scores(scores: npt.NDArray[Any], threshold: float | None) -> Ints
         raise BallotsError("scores are finite and not negative, such as softmax; got NaN, inf or negative")
     if scores.dtype.kind in "iu" and scores.max(initial=0) > 2**53:
         raise BallotsError("scores that are whole numbers go up to 2**53, so that distances between them are exact")
+    number = np.min_scalar_type(-scores.shape[2])
     if threshold is None:
-        return scores.argmax(axis=2)[:, :, None].astype(np.min_scalar_type(-scores.shape[2]))
+        return scores.argmax(axis=2)[:, :, None].astype(number)
     if not np.isfinite(float(threshold)) or threshold < 0:
         raise BallotsError(f"a threshold is a number of 0 or more, or None for the top label alone; got {threshold}")
     votes = scores >= float(threshold)
     most = max(1, int(votes.sum(axis=2).max(initial=0)))
     order = np.argsort(~votes, axis=2, kind="stable")[:, :, :most]
-    return np.where(np.take_along_axis(votes, order, axis=2), order, NO_LABEL).astype(
-        np.min_scalar_type(-scores.shape[2])
-    )
+    return np.where(np.take_along_axis(votes, order, axis=2), order, NO_LABEL).astype(number)
 
 
 def distance_of(scores: npt.NDArray[Any], threshold: float | None) -> Halves:
