@@ -60,8 +60,7 @@ def explain(
     position = position_of(contents.defenders[0], image)
     one = [defender[np.array([position])] for defender in contents.defenders]
     verdict, promise = contents.promise.judge(one, patch), contents.promise
-    safe = np.ones(patch.n_placements(contents.image_size), dtype=bool) if verdict.safe is None else verdict.safe[0]
-    witness = verdict.witness(0)
+    safe, witness = safe_map(verdict)[0], verdict.witness(0)
     middle = (safe.shape[0] // 2, safe.shape[1] // 2)
     at = placement or (middle if witness is None else witness.placement)
     if not (0 <= at[0] < safe.shape[0] and 0 <= at[1] < safe.shape[1]):

@@ -11,7 +11,7 @@ from majorcert.core.plurality import Ints
 from majorcert.core.threat import Patch
 from majorcert.core.verdict import Verdict
 from majorcert.reports.drawing import image_text, safe_text, side_by_side
-from majorcert.reports.rows import WORDS, Row, rows
+from majorcert.reports.rows import WORDS, Row, rows, safe_map
 from majorcert.reports.table import rows_text
 
 EXPLAINED = """
@@ -47,7 +47,7 @@ def compared(table: Sequence[Row]) -> list[str]:
 
 def examples(verdict: Verdict, truth: Ints) -> list[int]:
     """Three images that are predicted correctly: a certified one, one nearly safe and the least safe of all."""
-    n_unsafe = np.zeros(len(verdict)) if verdict.safe is None else (~verdict.safe).sum(axis=(1, 2))
+    n_unsafe = (~safe_map(verdict)).sum(axis=(1, 2))
     order = [int(image) for image in np.argsort(n_unsafe, kind="stable") if verdict.predicted[image] == truth[image]]
     unsafe = [image for image in order if n_unsafe[image]]
     return list(dict.fromkeys([*order[:1], *unsafe[:1], *unsafe[-1:]]))
@@ -55,9 +55,8 @@ def examples(verdict: Verdict, truth: Ints) -> list[int]:
 
 def drawn(pixels: npt.NDArray[np.uint8], verdict: Verdict, image: int, truth: int, names: Sequence[str]) -> str:
     """The image, the placements at which the patch could change its label, and the first of them in words."""
-    safe = verdict.safe[image] if verdict.safe is not None else np.ones((1, 1), dtype=bool)
+    safe, witness = safe_map(verdict)[image], verdict.witness(image)
     said = f"image {verdict.images[image]}: a {truth}, predicted {verdict.predicted[image]}"
-    witness = verdict.witness(image)
     if witness is None:
         lines = [f"{said}, certified: no {verdict.patch} patch", f"at any of the {safe.size} places can change it"]
     else:
