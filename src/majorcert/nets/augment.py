@@ -11,6 +11,7 @@ from torch import Tensor
 
 from majorcert.core.threat import ImageSize
 from majorcert.errors import DataError
+from majorcert.nets.masked import outside
 
 N_RANDOM = 11
 """How many uniform numbers each image of a batch takes. The fourth to the seventh are not looked at: they belonged to
@@ -84,12 +85,11 @@ def gathered(images: Tensor, index: Tensor, augment: Augment, random: Tensor) ->
 def mixed(images: Tensor, augment: Augment, random: Tensor) -> tuple[Tensor, Tensor]:
     """Images, some with a square of their neighbour in the batch, the first with the last one's; (batch,) how much."""
     least = min(images.shape[2:]) / 4  # squares are from a quarter of the side to three
-    side = (random[:, 8] * 2 * least + least).long()[:, None]
-    inside = []
-    for lot, n_pixels in zip(random[:, 9:11].unbind(1), images.shape[2:], strict=True):
-        offset = torch.arange(n_pixels, device=images.device) - (lot[:, None] * (n_pixels + 1 - side)).long()
-        inside.append((offset >= 0) & (offset < side))
-    square = inside[0][:, :, None] & inside[1][:, None, :] & (random[:, 7] < augment.cutmix)[:, None, None]
+    side = (random[:, 8] * 2 * least + least).long()
+    lots, size = random[:, 9:11].unbind(1), (images.shape[2], images.shape[3])
+    starts = [(lot * (n_pixels + 1 - side)).long() for lot, n_pixels in zip(lots, size, strict=True)]
+    square = ~outside(torch.stack([*starts, side, side], dim=1)[:, None], size)
+    square &= (random[:, 7] < augment.cutmix)[:, None, None]
     return torch.where(square[:, None], images.roll(1, dims=0), images), square.float().mean(dim=(1, 2))
 
 
