@@ -35,22 +35,15 @@ def replacing(path: str | PathLike[str], *, first_wins: bool = False) -> Iterato
     """
     if "://" in str(path):
         raise StoreError(f"{path}: a URL, where nothing can be put in place as a whole; give a path on this machine")
-    target = Path(path)
-    try:
-        with _folder_beside(target) as folder:
-            yield folder / NEW
-            _put(folder, target, first_wins)
-    except OSError as error:
-        raise StoreError(f"{path}: cannot be written: {error.strerror or error}") from error
+    with _folder_beside(path) as folder:
+        yield folder / NEW
+        _put(folder, Path(path), first_wins)
 
 
 def check_place(path: str | PathLike[str]) -> None:
     """Make the folders around a path; where nothing can be put, say so now and not when all the work is done."""
-    try:
-        with _folder_beside(Path(path)):
-            pass
-    except OSError as error:
-        raise StoreError(f"{path}: cannot be written: {reason(error)}") from error
+    with _folder_beside(path):
+        pass
 
 
 def found_again(path: str | PathLike[str]) -> bool:
@@ -76,19 +69,23 @@ def _clear_leftovers(target: Path) -> None:
 
 
 @contextmanager
-def _folder_beside(target: Path) -> Iterator[Path]:
-    """A new folder beside a path, held by this process, and gone in the end."""
+def _folder_beside(path: str | PathLike[str]) -> Iterator[Path]:
+    """A new folder beside a path, held by this process, and gone in the end; what the disk refuses is told."""
+    target = Path(path)
     if not target.name or "\0" in str(target):
         raise StoreError(f"{str(target)!r}: has no name that a file or folder could be given; use another path")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    _clear_leftovers(target)
-    folder, handle = _held_folder(target)
     try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        if handle is not None:
-            os.close(handle)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        _clear_leftovers(target)
+        folder, handle = _held_folder(target)
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+            if handle is not None:
+                os.close(handle)
+    except OSError as error:
+        raise StoreError(f"{path}: cannot be written: {reason(error)}") from error
 
 
 def _held_folder(target: Path) -> tuple[Path, int | None]:
