@@ -152,6 +152,10 @@ def stored_points(scores: Scores) -> Array:
     return scores.points.astype(np.int8 if largest < 2**7 else np.int16 if largest < 2**15 else np.int32)
 
 
+def _points(evidence: Any) -> dict[str, Array]:
+    return {"scores": stored_points(evidence.scores)}
+
+
 def _masked_scores(arrays: Arrays, attributes: Mapping[str, Any]) -> MaskedScores:
     facts = typed(attributes, MaskFacts)
     return MaskedScores(scores_of(arrays, attributes), Patch.parse(facts.mask), float(Fraction(facts.mask_threshold)))
@@ -181,20 +185,8 @@ BALLOTS = Kind(
 )
 KINDS = (
     BALLOTS,
-    Kind(
-        "scores",
-        MaskedScores,
-        {"scores": SCORES},
-        lambda evidence: {"scores": stored_points(evidence.scores)},
-        _masked_scores,
-    ),
-    Kind(
-        "clipped",
-        ClippedScores,
-        {"scores": SCORES},
-        lambda evidence: {"scores": stored_points(evidence.scores)},
-        lambda arrays, attributes: ClippedScores(scores_of(arrays, attributes)),
-    ),
+    Kind("scores", MaskedScores, {"scores": SCORES}, _points, _masked_scores),
+    Kind("clipped", ClippedScores, {"scores": SCORES}, _points, lambda *stored: ClippedScores(scores_of(*stored))),
     Kind(
         "mask-pairs",
         MaskPairs,
