@@ -1,6 +1,6 @@
 """The promises that a page or a story can be about: who judges, by which sets of labels."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from majorcert.core.detection import detect
@@ -28,13 +28,12 @@ class Promise:
 
 def promised(name: str, slack: int = 0, n_defenders: int = 1) -> Promise:
     """The promise of that name; detection, of one voting defender or pool, with some slack if so asked."""
-    if name not in PROMISES:
-        raise EvidenceError(f"a promise is {' or '.join(map(repr, PROMISES))}, got {name!r}")
+    if name not in ("recovery", "detection"):
+        raise EvidenceError(f"a promise is 'recovery' or 'detection', got {name!r}")
     check_alerting(name == "detection", slack)
-    return PROMISES[name](checked_slack(slack, n_defenders))
-
-
-def _detection(slack: int) -> Promise:
+    slack = checked_slack(slack, n_defenders)
+    if name == "recovery":
+        return RECOVERY
     return Promise(
         "detection",
         lambda defenders, patch: detect(defenders, patch, slack=slack),
@@ -44,4 +43,3 @@ def _detection(slack: int) -> Promise:
 
 
 RECOVERY = Promise("recovery", majorcert, lambda each, patch: each.reach(patch))
-PROMISES: Mapping[str, Callable[[int], Promise]] = {"recovery": lambda slack: RECOVERY, "detection": _detection}
