@@ -1,6 +1,5 @@
 """What a report is made from: the evidence, the patches, and what else is known of the images."""
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -117,12 +116,8 @@ class Contents:
 def defender_names(defenders: Sequence[Evidence]) -> tuple[str, ...]:
     """What to call each defender: as the room of its kind says; numbered if repeated."""
     plain = [cleaned(room_of(defender).title(defender)) for defender in defenders]
-    seen: Counter[str] = Counter()
-    names = []
-    for name in plain:
-        seen[name] += 1
-        names.append(name if plain.count(name) == 1 else f"{name} #{seen[name]}")
-    return tuple(names)
+    numbered = [f"{name} #{plain[:place].count(name)}" for place, name in enumerate(plain, start=1)]
+    return tuple(name if plain.count(name) == 1 else other for name, other in zip(plain, numbered, strict=True))
 
 
 def _checked_truth(truth: npt.NDArray[Any], first: Evidence) -> Ints:
