@@ -33,8 +33,8 @@ from majorcert.core.reach import Evidence
 from majorcert.core.verdict import Verdict
 from majorcert.errors import EvidenceError
 
-PROMISES = {"detection": "detection", "unwavering": "unwavering"}
-"""What methods prove; others recovery, but for those that show the first k."""
+PROMISES = ("detection", "unwavering")
+"""Methods that are called as what they prove; others prove recovery, but for those that show the first k."""
 NOT_OF_VOTES = {"scores_one", "fragile", "per_ballot"}
 """What evidence says of the scores beside its votes, and what a verdict says of how it was made."""
 SHARED = ("images_sha256", "class_names")
@@ -89,7 +89,7 @@ def _opinion(verdict: Verdict, told: Sequence[Testimony], evidence: Sequence[Evi
 def _promise(verdict: Verdict) -> Check:
     """Does the verdict promise what its method proves?"""
     ranked = first_labels(verdict.method) is not None
-    proved = "top-k" if ranked else PROMISES.get(verdict.method, "recovery")
+    proved = "top-k" if ranked else verdict.method if verdict.method in PROMISES else "recovery"
     wrong = [] if verdict.promise == proved else [Difference("promise", proved, verdict.promise)]
     if verdict.slack and verdict.method not in PROMISES:
         wrong.append(Difference("slack, which is of detection", 0, verdict.slack))
