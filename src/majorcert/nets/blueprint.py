@@ -92,8 +92,7 @@ class Blueprint:
             facts = typed(raw, _Facts)
             hiding = read_hiding(facts.strategy)
             check_regions(hiding, facts.image_size)
-            known = {**vars(facts), "strategy": hiding}
-            return cls(**{**known, "model": ModelConfig.from_json(facts.model)})
+            return cls(**{**vars(facts), "strategy": hiding, "model": ModelConfig.from_json(facts.model)})
         except FileNotFoundError:
             raise ModelError(
                 f"{run_dir} holds no trained defender ({DEFENDER} is missing); train it to the end first"
