@@ -28,7 +28,7 @@ from majorcert.nets.models import ModelConfig
 from majorcert.nets.on_disk import read_tensors, write_tensors
 from majorcert.nets.processes import Processes
 from majorcert.nets.recipes import DIGITS_STRATEGIES, PAPER_STRATEGIES, recipe, strategies_of
-from majorcert.nets.suited import suited_threshold
+from majorcert.nets.threshold import suited_threshold
 from majorcert.nets.train import Progress, TrainResult, train
 from majorcert.nets.views import in_channels
 from majorcert.nets.voter import Voter

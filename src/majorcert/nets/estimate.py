@@ -8,7 +8,7 @@ import torch
 from majorcert.nets.config import TrainConfig
 from majorcert.nets.data import Dataset
 from majorcert.nets.processes import Processes
-from majorcert.nets.suited import n_chosen_by
+from majorcert.nets.threshold import n_chosen_by
 from majorcert.nets.train import learner_of
 from majorcert.nets.validation import SHARE, n_checked, n_looks
 

@@ -27,7 +27,7 @@ from majorcert.nets.on_disk import fingerprint
 from majorcert.nets.processes import Processes
 from majorcert.nets.resizing import recorded
 from majorcert.nets.run_folder import Log, held
-from majorcert.nets.suited import USUAL, suited_threshold
+from majorcert.nets.threshold import USUAL, suited_threshold
 from majorcert.nets.validation import Checked, Validation
 from majorcert.nets.voter import Voter
 
