@@ -254,7 +254,7 @@ def vote(
         limit: so many images at most, drawn by lot from `seed` and spread over the classes.
         split_seed: draws the "val" split.
         scores: keep the scores as well, as float16.
-        certify_only: under masks, look no further at an image that cannot be certified.
+        certify_only: under masks, leave out what no label and no certificate depends on.
         chunk: images in one chunk of the store.
         device, precision, batch_size, compiled: as for `mc.Defender`.
         allow: functions of your own that may be called to make networks, as for `mc.Ensemble.load`.
