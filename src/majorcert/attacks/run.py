@@ -136,8 +136,16 @@ class AttackRun:
         progress(self.effort.candidate_steps(len(images) - len(correct)))
         outcomes: dict[int, Outcome] = {}
         if correct.size:
+            group = Group(
+                victim=self._victim(images, before, correct),
+                images=images[correct],
+                numbers=numbers[correct],
+                safe=np.asarray(verdict.safe)[correct],
+                witnesses=[verdict.witness(int(each)) for each in correct],
+                patch=self.patch,
+            )
             found = attack_group(
-                _group(self._victim(images, before, correct), images, numbers, verdict, correct),
+                group,
                 self.effort,
                 self.stock,
                 lambda which, painted, placements: watchdog.judge(correct[which], painted, placements),
@@ -220,15 +228,3 @@ class AttackRun:
 
     def _png(self, number: int) -> Path:
         return self.folder / "painted" / f"{number:06d}.png"
-
-
-def _group(victim: Victim, images: torch.Tensor, numbers: Ints, verdict: Verdict, some: Ints) -> Group:
-    """These images of the verdict, with what a certificate says of each."""
-    return Group(
-        victim=victim,
-        images=images[some],
-        numbers=numbers[some],
-        safe=np.asarray(verdict.safe)[some],
-        witnesses=[verdict.witness(int(each)) for each in some],
-        patch=verdict.patch,
-    )
