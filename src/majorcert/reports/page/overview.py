@@ -111,17 +111,13 @@ def _findings(contents: Contents, patch: Patch) -> Findings:
 
 
 def _methods(contents: Contents, patch: Patch, ensemble: Verdict) -> tuple[Row, ...]:
-    verdicts = [
-        (name, verdict)
-        for name, defender in zip(contents.names, contents.defenders, strict=True)
-        for verdict in (
-            [contents.promise.judge([defender], patch)] if ensemble.alert is not None else alone(defender, patch)
-        )
-    ]
-    if len(contents.defenders) > 1 and ensemble.alert is not None:
-        verdicts.append(("ensemble", ensemble))
-    elif len(contents.defenders) > 1:
-        verdicts += [("ensemble", by_theorem1(ensemble)), ("ensemble", ensemble)]
+    promise, verdicts = contents.promise, list[tuple[str, Verdict]]()
+    for name, defender in zip(contents.names, contents.defenders, strict=True):
+        by_itself = [promise.judge([defender], patch)] if promise.alerts else alone(defender, patch)
+        verdicts += [(name, verdict) for verdict in by_itself]
+    if len(contents.defenders) > 1:
+        together = [ensemble] if promise.alerts else [by_theorem1(ensemble), ensemble]
+        verdicts += [("ensemble", verdict) for verdict in together]
     for other in contents.verdicts:
         if other.patch == patch:
             who = ", ".join(str(origin.get("strategy", origin.get("name", "?"))) for origin in other.defenders)
