@@ -35,7 +35,6 @@ def sprites(pictures: Pictures, budget: int = BUDGET) -> Sprites:
     per_sheet = max(1, min(256, PIXELS_PER_SHEET // (height * width)))
     columns = int(np.ceil(np.sqrt(per_sheet)))
     tried = pictures[spaced(len(pictures), TRIED)]
-    each = float("inf")
     for quality in (None, *QUALITIES):
         each = sum(map(len, _sheets(tried, per_sheet, columns, quality))) / len(tried)
         if each * len(pictures) <= budget * 0.95:
