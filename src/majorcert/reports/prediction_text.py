@@ -26,11 +26,8 @@ def as_table(
 ) -> tuple[list[str], list[list[str]]]:
     """The header and the cells of a table."""
     of = f"of {image_size[0]}x{image_size[1]}"
-    sizes = [
-        as_told(given, patch)
-        for given, patch in zip(question.asked, read_sizes(question.asked, image_size), strict=True)
-    ]
-    told = [size if is_of_photo(size) else f"{size} {of}" for size in sizes]
+    sizes = zip(question.asked, read_sizes(question.asked, image_size), strict=True)
+    told = [as_told(given, patch) + ("" if is_of_photo(given) else f" {of}") for given, patch in sizes]
     if question.promise == "detection":
         columns = [f"alert {each}" for each in told]
     else:
