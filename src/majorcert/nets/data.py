@@ -92,9 +92,7 @@ class Dataset:
             numbers=(torch.arange(len(self)) if self.numbers is None else self.numbers)[indices],
             split_size=self.split_size or len(self),
             photo_sizes=None if self.photo_sizes is None else self.photo_sizes[indices],
-            files=None
-            if self.files is None
-            else tuple(self.files[index] for index in torch.as_tensor(indices).tolist()),
+            files=self.files and tuple(self.files[index] for index in torch.as_tensor(indices).tolist()),
         )
 
     def parted(self, seed: int = 0) -> "tuple[Dataset, Dataset | None]":
