@@ -7,13 +7,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 from typer.testing import CliRunner, Result
 
+import majorcert as mc
 from majorcert.commands.app import app
 from majorcert.files.evidence import load_evidence
 from majorcert.files.photo import Resizing, patch_from_photo
-from majorcert.files.photo_sizes import find_photos
+from majorcert.files.photo_sizes import find_files, find_photos
 from majorcert.nets.data import load
 from majorcert.nets.recorded import recorded_images
 from majorcert.nets.validation import tried
@@ -173,6 +175,27 @@ def test_photo_sizes_of_other_images_are_refused(stores: list[Path]) -> None:
         assert "2% of the 10x12 pixels that the networks see: 2x2" in done("certify", stores[1], "--patch", "2%").stderr
     finally:
         path.write_text(kept)
+
+
+def test_photos_of_a_subset_are_found_by_their_numbers(
+    trained: tuple[Path, Result], photos: Path, tmp_path: Path
+) -> None:
+    """In whatever order they were voted on, and where part of the evidence is looked at."""
+    whole = load(str(photos), "test", **NARROW)
+    assert whole.photo_sizes is not None
+    (store,) = mc.vote(trained[0] / "rows-3", whole.subset(torch.tensor([5, 1, 4])), out=tmp_path, device="cpu")
+    evidence = load_evidence(store)
+    assert evidence.images.tolist() == [5, 1, 4]
+    assert find_files(store, evidence) == {image: (whole.files or ())[image] for image in (5, 1, 4)}
+    for row, image in enumerate([5, 1, 4]):
+        found = find_photos(store, evidence[np.array([row])])
+        assert found is not None
+        assert found.sizes == {tuple(whole.photo_sizes[image].tolist())}
+    path = tmp_path / "photos-test.photos.json"
+    kept = json.loads(path.read_text())
+    assert kept["sizes"][:2] == [None, whole.photo_sizes[1].tolist()]
+    path.write_text(json.dumps({**kept, "sizes": [None] * 6}))
+    assert "3 of the 3 photos have no size there" in run("certify", store, "--patch", "2%").stderr
 
 
 def test_a_flat_folder_is_voted_on_and_predicted(trained: tuple[Path, Result], photos: Path, tmp_path: Path) -> None:

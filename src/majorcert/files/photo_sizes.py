@@ -8,10 +8,9 @@ from os import PathLike
 from typing import Annotated, Literal
 
 import msgspec
-import numpy as np
-import numpy.typing as npt
 
 from majorcert.core.reach import Evidence
+from majorcert.core.threat import ImageSize
 from majorcert.errors import DataError, StoreError
 from majorcert.files.atomic import replacing
 from majorcert.files.photo import Filter, Fit, Photos, Resizing
@@ -30,8 +29,10 @@ class PhotoSizes(msgspec.Struct, tag_field="format", tag="majorcert-photos"):
     images_sha256: str
     fit: Fit
     filter: Filter
-    sizes: list[tuple[Side, Side]]
+    sizes: list[tuple[Side, Side] | None]
+    """of each image by its number in the split; None where it is not known"""
     files: list[str] = []
+    """where each is, or nothing"""
 
 
 def photos_name(truth: str) -> str:
@@ -41,14 +42,13 @@ def photos_name(truth: str) -> str:
 
 def write_photos(
     path: str | PathLike[str],
-    sizes: npt.NDArray[np.int64],
+    sizes: Sequence[ImageSize | None],
     resizing: Resizing,
     images_sha256: str,
     files: Sequence[str] = (),
 ) -> None:
     """Write the (height, width) of every photo of a split, how they were brought to the networks' size, and files."""
-    pairs = [(height, width) for height, width in sizes.tolist()]
-    content = PhotoSizes(1, images_sha256, resizing.fit, resizing.filter, pairs, list(files[:MOST_FILES]))
+    content = PhotoSizes(1, images_sha256, resizing.fit, resizing.filter, list(sizes), list(files[:MOST_FILES]))
     with replacing(path) as beside:
         beside.write_bytes(msgspec.json.encode(content) + b"\n")
 
@@ -72,9 +72,11 @@ def _found(store: str | PathLike[str], evidence: Evidence) -> tuple[Photos, dict
         found, voted = decoded(read_bytes(path, MAX_JSON_BYTES), PhotoSizes), evidence.images.tolist()
         if found.images_sha256 != evidence.provenance.get("images_sha256"):
             raise StoreError(f"{path}: holds the photo sizes of other images than those that were voted on")
-        sizes = frozenset(found.sizes[image] for image in voted)
-        files = {image: found.files[image] for image in voted if image < len(found.files)}
-        named = {found.sizes[image]: file for image, file in files.items()}
-        return Photos(sizes, Resizing(found.fit, found.filter), named), files
+        sizes = {image: size for image in voted if (size := found.sizes[image])}
+        if len(sizes) < len(voted):
+            raise StoreError(f"{path}: {len(voted) - len(sizes)} of the {len(voted)} photos have no size there")
+        files = {image: found.files[image] for image in voted if image < len(found.files) and found.files[image]}
+        named = {sizes[image]: file for image, file in files.items()}
+        return Photos(frozenset(sizes.values()), Resizing(found.fit, found.filter), named), files
     except (OSError, ValueError, IndexError, DataError) as error:
         raise StoreError(f"{path}: cannot be read as the sizes of the photos ({reason(error)})") from None

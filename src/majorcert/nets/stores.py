@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TypeVar
 
-import torch
 from torch import Tensor
 
 from majorcert.errors import StoreError
@@ -11,6 +11,9 @@ from majorcert.files.photo_sizes import photos_name, write_photos
 from majorcert.files.truth import truth_name, write_truth
 from majorcert.nets.data import Dataset
 from majorcert.nets.ensemble_file import member_folders, resolved
+
+Known = TypeVar("Known")
+Unknown = TypeVar("Unknown")
 
 
 def voting_folders(runs: Sequence[str], out: str | None) -> list[Path]:
@@ -38,7 +41,8 @@ def keep_truth(whole: Dataset, images: Dataset, store: str, folder: Path) -> Non
     """
     beside, name = folder if "://" in store else Path(store).parent, truth_name(images.name, images.split)
     if whole.photo_sizes is not None:
-        sizes, files = whole.photo_sizes.numpy(), whole.files or ()
+        sizes = _by_number([(height, width) for height, width in whole.photo_sizes.tolist()], whole.numbers, None)
+        files = _by_number(whole.files or (), whole.numbers, "")
         write_photos(beside / photos_name(name), sizes, whole.resizing, images.sha256(), files)
     if whole.labels is None:
         return
@@ -48,13 +52,12 @@ def keep_truth(whole: Dataset, images: Dataset, store: str, folder: Path) -> Non
         "images_sha256": images.sha256(),
         "class_names": list(images.class_names),
     }
-    write_truth(beside / name, _by_number(whole.labels, whole.numbers).numpy(), origin)
+    write_truth(beside / name, _by_number(whole.labels.tolist(), whole.numbers, -1), origin)
 
 
-def _by_number(labels: Tensor, numbers: Tensor | None) -> Tensor:
-    """Labels at the places of their images in the split; -1, which is no label, where none is known."""
+def _by_number(values: Sequence[Known], numbers: Tensor | None, unknown: Unknown) -> list[Known | Unknown]:
+    """Values at the places of their images in the split, as far as these are known."""
     if numbers is None:
-        return labels
-    placed = torch.full((int(numbers.max()) + 1,), -1, dtype=labels.dtype)
-    placed[numbers] = labels
-    return placed
+        return list(values)
+    known = dict(zip(numbers.tolist(), values, strict=False))
+    return [known.get(number, unknown) for number in range(int(numbers.max()) + 1)]
