@@ -14,6 +14,7 @@ from views import cut_all
 import majorcert as mc
 from majorcert.commands.app import app
 from majorcert.errors import ModelError
+from majorcert.files.photo import Resizing
 from majorcert.nets.averaging import averaged
 from majorcert.nets.blueprint import Blueprint
 from majorcert.nets.defender import Defender
@@ -226,3 +227,14 @@ def test_the_command_averages(tmp_path: Path) -> None:
     refused = CliRunner().invoke(app, ["average", runs[0], "-o", str(tmp_path / "one")])
     assert refused.exit_code == 2
     assert "an average is made of two runs or more" in refused.stderr
+
+
+def test_an_average_of_averages_resizes_photos_as_its_networks_learned(tmp_path: Path) -> None:
+    photos = {"fit": "pad", "filter": "bicubic", "channels": 3}
+    torch.manual_seed(0)
+    about: dict[str, Any] = {"image_size": SIZE, "class_names": ["a", "b", "c"], "config": CONFIG}
+    Defender(build(CONFIG), "columns:3", "crop", 0.4, training={"photos": photos}, **about).save(tmp_path / "run")
+    averaged([tmp_path / "run"], tmp_path / "once", mirrored=True)
+    averaged([tmp_path / "once"], tmp_path / "twice", bits=8)
+    resizings = [Defender.load(tmp_path / name).resizing for name in ("run", "once", "twice")]
+    assert resizings == [Resizing("pad", "bicubic")] * 3

@@ -30,9 +30,10 @@ def reading_of(provenance: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def resizing_of(training: Mapping[str, Any]) -> Resizing:
-    """How photos are resized, as recorded of a network, or of the first of those that it averages."""
-    members = training.get("members")
-    first = members[0] if isinstance(members, list | tuple) and members else training
+    """How photos are resized, as recorded of a network, or of the first of those that it averages, however deep."""
+    first: Any = training
+    while isinstance(first, Mapping) and isinstance(members := first.get("members"), list | tuple) and members:
+        first = members[0]
     if not isinstance(first, Mapping) or KEY not in first:
         return SQUASHED
     try:
