@@ -96,6 +96,19 @@ def test_weights_that_are_not_finite_are_refused() -> None:
         compact(Odd({"w": torch.tensor([[0.3, torch.nan, -0.2]])}), 8)
 
 
+def test_numbers_that_are_too_large_for_half_floats_are_refused() -> None:
+    beside = {"mask": torch.tensor([0.1, -torch.inf]), "spread": torch.tensor([0.3, 1e6])}
+    with pytest.raises(mc.ModelError, match="'spread' has numbers that are too large to be kept in 16 bits"):
+        compact(Odd({"w": torch.ones(1, 2)}, **beside), 16)
+    assert compact(Odd({"w": torch.ones(1, 2)}, mask=beside["mask"]), 16)["mask"].tolist()[1] == -torch.inf
+
+
+def test_parameters_that_are_whole_numbers_are_left_alone() -> None:
+    network = Odd({})
+    network.places = nn.Parameter(torch.tensor([[300, -7]]), requires_grad=False)
+    assert torch.equal(restored(compact(network, 8))["places"], torch.tensor([[300, -7]]))
+
+
 @pytest.mark.parametrize("bits", [32, 16, 8])
 def test_weights_that_two_layers_share_are_kept_with_each(tmp_path: Path, bits: Any) -> None:
     network = nn.Sequential(nn.Conv2d(5, 5, 1), nn.Conv2d(5, 5, 1))

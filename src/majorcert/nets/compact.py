@@ -33,9 +33,9 @@ def compact(network: nn.Module, bits: Bits) -> dict[str, Tensor]:
         raise ModelError(f"weights are kept in {', '.join(map(str, get_args(Bits)))} bits, got {bits}")
     kept = state_of(network)
     if bits == 16:
-        return {name: value.half() if value.is_floating_point() else value for name, value in kept.items()}
+        return {name: _halved(name, value) if value.is_floating_point() else value for name, value in kept.items()}
     for name, weight in network.named_parameters(remove_duplicate=False) if bits == 8 else ():
-        if weight.dim() > 1 and weight.numel() and name in kept:
+        if weight.dim() > 1 and weight.numel() and weight.is_floating_point() and name in kept:
             kept |= _in_units(name, kept[name].float())
     return kept
 
@@ -46,6 +46,13 @@ def restored(kept: Mapping[str, Tensor]) -> dict[str, Tensor]:
     weights = {name: _weighed(name, kept[name], kept[name + UNIT]) for name in counted}
     units = {name + UNIT for name in counted}
     return {name: weights.get(name, weight) for name, weight in kept.items() if name not in units}
+
+
+def _halved(name: str, value: Tensor) -> Tensor:
+    half = value.half()
+    if not torch.equal(half.isfinite(), value.isfinite()):
+        raise ModelError(f"{name!r} has numbers that are too large to be kept in 16 bits")
+    return half
 
 
 def _in_units(name: str, weight: Tensor) -> dict[str, Tensor]:
