@@ -98,4 +98,7 @@ def test_the_images_are_drawn_by_lot_from_the_seed(tmp_path: Path) -> None:
         rows = (tmp_path / str(seed) / "attack.jsonl").read_text().splitlines()[1:]
         drawn.append([int(row.split('"image":')[1].split(",")[0]) for row in rows])
     assert drawn[0] != drawn[1]
+    with pytest.raises(DataError, match="images that are attacked is a whole number of 1 or more, got -4"):
+        attack(ensemble(), pictures(), 1, tmp_path / "none", n_images=-4)
+    assert not (tmp_path / "none").exists()
     assert all(np.all(np.diff(numbers) > 0) for numbers in drawn)

@@ -383,6 +383,8 @@ def test_mistakes_are_refused(tmp_path: Path) -> None:
 def test_the_sample_is_chosen_by_the_seed() -> None:
     assert sampled(1000, 20, 1) == sampled(1000, 20, 1) != sampled(1000, 20, 2)
     assert sampled(3, 20, 1) == sampled(3, None, 0) == [0, 1, 2]
+    with pytest.raises(EvidenceError, match="judged anew is a whole number of 1 or more, got 0"):
+        sampled(3, 0, 1)
 
 
 def test_json_says_the_same(tmp_path: Path) -> None:

@@ -123,6 +123,12 @@ def test_a_folder_of_runs_is_not_taken_for_evidence(stores: list[Path], trained:
     assert f"give the stores in it, {trained[0]}/*/*.zarr" in run("certify", trained[0], "--patch", "2").stderr
 
 
+def test_no_run_among_the_photos_is_voted_with(trained: tuple[Path, Result], photos: Path) -> None:
+    """Also not the second one: its store would be in its own folder."""
+    with pytest.raises(mc.ModelError, match=r"inside is in the folder of the images"):
+        mc.vote([trained[0] / "rows-3", photos / "inside"], str(photos), device="cpu")
+
+
 def test_predicting_says_whose_classes_they_are(photos: Path) -> None:
     said = done("predict", photos / "val" / "cat" / "0.webp", "--device", "cpu").stderr
     assert "the ten classes of CIFAR-10" in said

@@ -238,3 +238,6 @@ def test_an_average_of_averages_resizes_photos_as_its_networks_learned(tmp_path:
     averaged([tmp_path / "once"], tmp_path / "twice", bits=8)
     resizings = [Defender.load(tmp_path / name).resizing for name in ("run", "once", "twice")]
     assert resizings == [Resizing("pad", "bicubic")] * 3
+    Defender(build(CONFIG), "columns:3", "crop", 0.4, training={}, **about).save(tmp_path / "other")
+    with pytest.raises(ModelError, match=r"other learned from photos resized in another way than .*run; only like"):
+        averaged([tmp_path / "run", tmp_path / "other"], tmp_path / "both")

@@ -339,6 +339,8 @@ def test_images_are_drawn_by_lot_and_spread_over_the_classes() -> None:
     assert torch.equal(whole.drawn(12, seed=1).images, some.images)
     assert not torch.equal(whole.drawn(12, seed=2).images, some.images)
     assert whole.drawn(83) is whole
+    with pytest.raises(DataError, match="images that are drawn is a whole number of 1 or more, got -5"):
+        whole.drawn(-5)
     assert whole.numbers is None
     again = some.drawn(6)
     assert again.numbers is not None

@@ -311,6 +311,12 @@ def test_no_view_of_a_photo_is_looked_at_twice(promise: Any, stand_in: None, mon
         assert np.array_equal(judge([found], patch).safe, judge([whole], patch).safe)
 
 
+def test_a_classifier_that_is_known_by_name_brings_its_own_facts(stand_in: None) -> None:
+    for given in ({"image_size": (32, 32)}, {"channels": 1}, {"class_names": ["a", "b"]}, {"mean": (0.5, 0.5, 0.5)}):
+        with pytest.raises(mc.ModelError, match="'imagenet' has its own image size, classes and colours"):
+            mc.protect("imagenet", 2, **given)  # type: ignore[arg-type]
+
+
 def test_other_masks_and_pairs_left_out_change_nothing_that_is_proved(stand_in: None) -> None:
     images = np.random.default_rng(0).integers(0, 256, size=(3, 24, 24, 3), dtype=np.uint8)
     wide = mc.protect("imagenet", 5)

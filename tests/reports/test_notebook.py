@@ -11,6 +11,7 @@ import pytest
 from calls import script
 
 import majorcert as mc
+from majorcert.files.html import table
 
 ROOT = Path(__file__).parents[2]
 NAMES = ["cat", "<script>dog", "emu"]
@@ -61,6 +62,11 @@ def test_of_the_first_k_no_more_is_said_than_that_the_label_stays_among_them() -
     first, second = (judged.tell(k) for k in range(2))  # type: ignore[attr-defined]
     assert first == "cat, certified: no 2x2 patch, wherever it is, drives it out of the first 2 labels"
     assert second.endswith("these may stand ahead of it: cat, <script>dog")
+
+
+def test_a_cell_holds_what_each_of_several_defenders_says_of_classes_with_long_names() -> None:
+    said = [f"defender {place} says {'a rather long name of a class':.>150}" for place in range(5)]
+    assert said[-1] in table("title", ["why not"], [[", ".join(said)]])
 
 
 def test_evidence_of_every_kind_is_a_table() -> None:

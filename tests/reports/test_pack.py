@@ -169,6 +169,9 @@ def test_scores_of_another_network_are_refused(raw: list[Path], tmp_path: Path) 
         mc.EvidenceError, match=r"votes do not follow from its scores at threshold 0\.3 .* of 60 images"
     ):
         pack(raw[3:], tmp_path / "study", BEST)
+    np.savez(raw[3].with_suffix(".npz"), scores=np.rint(made_up("blocks:8", 4) * 15.0).astype(np.uint8)[:, :, :-1])
+    with pytest.raises(mc.EvidenceError, match=r"zarr: votes on \d+ classes, has scores of \d+"):
+        pack(raw[3:], tmp_path / "study", BEST)
 
 
 def test_evidence_of_other_images_is_refused(raw: list[Path], tmp_path: Path) -> None:

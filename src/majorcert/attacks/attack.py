@@ -15,7 +15,7 @@ from majorcert.attacks.run import AttackRun
 from majorcert.attacks.summary import summarised
 from majorcert.core.threat import Patch, as_patch
 from majorcert.errors import DataError, ModelError, StoreError
-from majorcert.errors.checks import check_alerting, check_read, checked_slack
+from majorcert.errors.checks import check_alerting, check_read, checked_slack, whole
 from majorcert.nets.data import Dataset
 from majorcert.nets.defender import Defender
 from majorcert.nets.ensemble import Ensemble
@@ -99,7 +99,8 @@ def attack(
     classifiers = {"defended": (ensemble, out)}
     if undefended is not None:
         classifiers = {"undefended": (Ensemble([undefended]), out / "undefended"), **classifiers}
-    numbers = np.sort(shuffled(len(images), how.seed)[:n_images])
+    n = len(images) if n_images is None else whole(n_images, "the number of images that are attacked", DataError)
+    numbers = np.sort(shuffled(len(images), how.seed)[:n])
     sample, stock = images.subset(torch.from_numpy(numbers)), Stock(images.images, images.labels)
     runs: dict[str, AttackRun] = {}
     for name, (each, folder) in classifiers.items():

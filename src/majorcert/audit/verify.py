@@ -24,6 +24,7 @@ from majorcert.audit.revote import (
 from majorcert.core.reach import Evidence
 from majorcert.core.verdict import Verdict
 from majorcert.errors import DataError, EvidenceError
+from majorcert.errors.checks import whole
 
 
 @dataclass(frozen=True)
@@ -179,4 +180,7 @@ def sample_of(text: str) -> int | None:
 
 def sampled(n_images: int, n: int | None, seed: int) -> list[int]:
     """Which rows to look at: `n` by lot, the same for the same seed; all for None."""
-    return list(range(n_images)) if n is None else sorted(random.Random(seed).sample(range(n_images), min(n, n_images)))
+    if n is None:
+        return list(range(n_images))
+    n = min(n_images, whole(n, "the number of images that are judged anew", EvidenceError))
+    return sorted(random.Random(seed).sample(range(n_images), n))

@@ -5,6 +5,9 @@ from html import escape
 
 from majorcert.files.untrusted import cleaned
 
+LONGEST = 2000
+"""A cell says what each of several defenders says of classes whose names are long."""
+
 
 class Markup(str):
     """Text that is HTML already."""
@@ -23,4 +26,4 @@ def _line(tag: str, cells: Sequence[str]) -> str:
 
 
 def _cell(text: str) -> str:
-    return text if isinstance(text, Markup) else escape(cleaned(text))
+    return text if isinstance(text, Markup) else escape(cleaned(text, LONGEST))

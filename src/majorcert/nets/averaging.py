@@ -13,6 +13,7 @@ from majorcert.nets.folders import ENSEMBLE, check_free
 from majorcert.nets.joined import Average, Cascade, Mirror
 from majorcert.nets.models import average, cascade, mirror, mirrors_in
 from majorcert.nets.own import as_listed
+from majorcert.nets.resizing import resizing_of
 
 ALIKE = ("strategy", "view", "rule", "image_size", "channels", "class_names")
 """What the blueprints of networks that are averaged agree in."""
@@ -83,6 +84,8 @@ def _alike(runs: Sequence[Path], mirrored: bool) -> list[Blueprint]:
                 raise ModelError(f"{run}: its {fact} is {got}, and {runs[0]} has {expected}; only like runs average")
         if mirrored and mirrors_in(blueprint.model):
             raise ModelError(f"{run} is mirrored already, and a second mirror would change nothing")
+        if resizing_of(blueprint.training) != resizing_of(blueprints[0].training):
+            raise ModelError(f"{run} learned from photos resized in another way than {runs[0]}; only like runs average")
     return blueprints
 
 

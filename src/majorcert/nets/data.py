@@ -11,6 +11,7 @@ from torch import Tensor
 
 from majorcert.core.threat import ImageSize
 from majorcert.errors import DataError
+from majorcert.errors.checks import whole
 from majorcert.files.photo import SQUASHED, Photos, Resizing
 from majorcert.nets.images import sha256
 from majorcert.nets.sources import cifar10, digits, folder, npz
@@ -108,6 +109,7 @@ class Dataset:
 
     def drawn(self, n: int, seed: int = 0) -> "Dataset":
         """So many images by lot, as evenly over the classes as can be, in the order of the split; at most all."""
+        n = whole(n, "the number of images that are drawn", DataError)
         order = shuffled(len(self), seed)
         if self.labels is not None:
             labels = self.labels.numpy()[order]
@@ -160,7 +162,7 @@ def load(
         )
     labels = None if part.labels is None else torch.from_numpy(part.labels)
     sizes = None if part.photo_sizes is None else torch.from_numpy(part.photo_sizes)
-    whole = Dataset(
+    found = Dataset(
         torch.from_numpy(part.images),
         labels,
         part.class_names,
@@ -173,12 +175,12 @@ def load(
         files=part.files,
     )
     if split in ("test", "trainval") or not part.whole:
-        return whole
-    train, val = whole.parted(seed)
+        return found
+    train, val = found.parted(seed)
     if split == "train":
         return train
     if val is None:
-        raise DataError(f"{spec}: there are no images in the val split, a fifth of {len(whole)}")
+        raise DataError(f"{spec}: there are no images in the val split, a fifth of {len(found)}")
     return val
 
 

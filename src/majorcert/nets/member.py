@@ -229,10 +229,9 @@ class Member(ABC):
             )
         expected, got = (self.channels, *self.image_size), (dataset.channels, *dataset.image_size)
         if got != expected:
-            n_classes = len(self.class_names)
             raise DataError(
-                f"{dataset.name}: the defender takes images of {expected[0]} channels, {expected[1]}x{expected[2]}, "
-                f"and {n_classes} classes; got {got[0]} channels, {got[1]}x{got[2]}, and {n_classes} classes"
+                f"{dataset.name}: the defender takes images of {expected[0]} channels, {expected[1]}x{expected[2]}; "
+                f"got {got[0]} channels, {got[1]}x{got[2]}"
             )
 
 

@@ -54,6 +54,8 @@ def protect(
     """
     if isinstance(model, str):
         known = pretrained(model)
+        if channels != 3 or any(each is not None for each in (image_size, class_names, mean, std, factory)):
+            raise ModelError(f"{model!r} has its own image size, classes and colours; give the patch, masks and device")
         size = known.side, known.side
         about: dict[str, Any] = {"class_names": known.class_names, "config": known.config, "training": known.origin}
         return MaskingDefender(

@@ -63,6 +63,6 @@ class Own:
         """Refuse a network that cannot take views of this many channels, or tells other classes apart."""
         channels, n_classes, *size = kind
         with torch.inference_mode():
-            found = check_company(copy.deepcopy(network).eval(), (channels, size[0], size[1]), 4, torch.zeros(()))
+            found = check_company(copy.deepcopy(network).cpu().eval(), (channels, size[0], size[1]), 4, torch.zeros(()))
         if found != n_classes:
             raise ModelError(f"{self.factory} tells {found} classes apart, and the images have {n_classes}")

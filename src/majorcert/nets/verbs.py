@@ -271,7 +271,8 @@ def vote(
     how: dict[str, Any] = {"device": device, "precision": precision, "batch_size": batch_size, "compiled": compiled}
     how["allow"] = allow
     place = None if out is None else str(out)
-    check_apart(place or given[0], data)
+    for where in given if place is None else [place]:
+        check_apart(where, data)
     stores, known = [], dict[Any, Dataset]()
     for folder in voting_folders(given, place):
         defender = load_defender(folder, **how)

@@ -103,6 +103,8 @@ def scores_of(source: Path, ballots: Ballots) -> Scores | None:
 
 def _check_votes_follow(scores: Scores, ballots: Ballots, source: Path) -> None:
     """Refuse scores of another defender: a label is voted for where its score is at or over the threshold."""
+    if scores.points.shape[2] != ballots.n_classes:
+        raise EvidenceError(f"{source}: votes on {ballots.n_classes} classes, has scores of {scores.points.shape[2]}")
     threshold = ballots.provenance.get("threshold")
     if threshold is None:
         return
