@@ -106,6 +106,24 @@ def test_one_folder_is_for_one_ensemble(runs: Path, tmp_path: Path) -> None:
     assert [str(each.strategy) for each in mc.Ensemble.load(tmp_path / "new").defenders] == ["rows:2", "rows:3"]
 
 
+def test_another_ensemble_is_not_replaced_by_going_on_with_it(tmp_path: Path) -> None:
+    """Nor is a run made one; a further member may join."""
+
+    def go_on(folder: Path, *strategies: str) -> None:
+        train(shapes(), folder, strategies=strategies, recipe="digits", device="cpu", epochs=1, resume=True)
+
+    train(shapes(), tmp_path / "two", strategies=["rows:2", "rows:3"], recipe="digits", device="cpu", epochs=1)
+    before = sorted(tmp_path.rglob("*"))
+    for others in (["columns:2", "columns:3"], ["rows:2", "columns:2"], ["rows:2"]):
+        with pytest.raises(ModelError, match="two already holds an ensemble of rows-2, rows-3; go on with the same"):
+            go_on(tmp_path / "two", *others)
+    with pytest.raises(ModelError, match="rows-2 already holds a run; go on with the same"):
+        go_on(tmp_path / "two" / "rows-2", "columns:2", "columns:3")
+    assert sorted(tmp_path.rglob("*")) == before
+    go_on(tmp_path / "two", "rows:2", "rows:3", "columns:2")
+    assert len(mc.Ensemble.load(tmp_path / "two").defenders) == 3
+
+
 def test_what_cannot_be_trained_leaves_no_folder(tmp_path: Path) -> None:
     some = ["rows:2", "columns:2"]
     with pytest.raises(ModelError, match="no model 'vgg'"):

@@ -10,7 +10,7 @@ from majorcert.defences.masking import Masks
 from majorcert.errors import ModelError
 from majorcert.files.untrusted import read_json, reason, typed
 from majorcert.nets.blueprint import Blueprint
-from majorcert.nets.folders import DEFENDER, ENSEMBLE, check_format
+from majorcert.nets.folders import CHECKPOINT, DEFENDER, ENSEMBLE, check_format
 from majorcert.nets.on_disk import write_json
 
 FORMAT = "majorcert-ensemble"
@@ -29,6 +29,17 @@ def write_members(folder: Path, names: Sequence[str], *, pooled: bool = False) -
     """Write ensemble.json over the members' sub-folders."""
     rule = {"pooled": True} if pooled else {}
     write_json(folder / ENSEMBLE, {"format": FORMAT, "version": 1, "members": list(names), **rule})
+
+
+def check_resumed(folder: Path, names: Sequence[str]) -> None:
+    """Refuse to go on in a folder that holds other networks than sub-folders of these names do; "." is its own."""
+    if (folder / ENSEMBLE).is_file():
+        held = [each.name for each in member_folders(folder)]
+    else:
+        held = ["."] if any((folder / name).is_file() for name in (CHECKPOINT, DEFENDER)) else []
+    if not set(held) <= set(names):
+        what = "a run" if held == ["."] else f"an ensemble of {', '.join(held)}"
+        raise ModelError(f"{folder} already holds {what}; go on with the same strategies, or use another folder")
 
 
 def member_folders(folder: Path) -> list[Path]:

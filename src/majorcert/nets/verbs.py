@@ -18,7 +18,7 @@ from majorcert.nets.data import Dataset, Split, load, load_to_train
 from majorcert.nets.defaults import scaled_apart, suited
 from majorcert.nets.device import place_among, usable_device
 from majorcert.nets.ensemble import load_defender
-from majorcert.nets.ensemble_file import write_members
+from majorcert.nets.ensemble_file import check_resumed, write_members
 from majorcert.nets.estimate import duration, seconds_of
 from majorcert.nets.folders import check_apart, check_begun
 from majorcert.nets.hiding import Hiding, read_hiding
@@ -160,6 +160,8 @@ def train(
             each["teacher"] = network
     names = file_names([str(config.strategy) for config in configs]) if len(configs) > 1 else ["."]
     check_begun(out, data, names, resume=resume)
+    if resume:
+        check_resumed(out, names)
     options: dict[str, Any] = {"compiled": compiled, "checkpoint_every": checkpoint_every, "validation": validation}
     for config in configs:
         training.check(config, data, validation)
