@@ -13,8 +13,8 @@ from majorcert.files.photo import SQUASHED, Resizing
 from majorcert.nets.sources.decode import KINDS, is_photo, read_photo
 from majorcert.nets.sources.workers import attempted
 
-AT_ONCE = 64
-"""Photos that are held at a time."""
+AT_ONCE = 8
+"""Photos that are held, and predicted, at a time: under masks, half a minute of work on a CPU."""
 
 
 @dataclass(frozen=True, eq=False)
