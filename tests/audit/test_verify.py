@@ -383,7 +383,7 @@ def test_mistakes_are_refused(tmp_path: Path) -> None:
 def test_the_sample_is_chosen_by_the_seed() -> None:
     assert sampled(1000, 20, 1) == sampled(1000, 20, 1) != sampled(1000, 20, 2)
     assert sampled(3, 20, 1) == sampled(3, None, 0) == [0, 1, 2]
-    with pytest.raises(EvidenceError, match="judged anew is a whole number of 1 or more, got 0"):
+    with pytest.raises(EvidenceError, match="a sample has 1 image or more, or is None for all of them; got 0"):
         sampled(3, 0, 1)
 
 

@@ -355,7 +355,7 @@ def test_voting_on_other_classes_is_refused(tmp_path: Path) -> None:
 
 def test_voting_on_images_of_another_kind_is_refused(tmp_path: Path) -> None:
     for images, message in (
-        (pictures()[:, :1], "takes images of 3 channels, 8x10, and 4 classes; got 1 channels, 8x10, and 4 classes"),
+        (pictures()[:, :1], "takes images of 3 channels, 8x10; got 1 channels, 8x10"),
         (pictures()[:, :, 1:], "got 3 channels, 7x10"),
     ):
         with pytest.raises(DataError, match=message):

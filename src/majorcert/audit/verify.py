@@ -24,7 +24,6 @@ from majorcert.audit.revote import (
 from majorcert.core.reach import Evidence
 from majorcert.core.verdict import Verdict
 from majorcert.errors import DataError, EvidenceError
-from majorcert.errors.checks import whole
 
 
 @dataclass(frozen=True)
@@ -182,5 +181,6 @@ def sampled(n_images: int, n: int | None, seed: int) -> list[int]:
     """Which rows to look at: `n` by lot, the same for the same seed; all for None."""
     if n is None:
         return list(range(n_images))
-    n = min(n_images, whole(n, "the number of images that are judged anew", EvidenceError))
-    return sorted(random.Random(seed).sample(range(n_images), n))
+    if n < 1:
+        raise EvidenceError(f"a sample has 1 image or more, or is None for all of them; got {n}")
+    return sorted(random.Random(seed).sample(range(n_images), min(n, n_images)))
