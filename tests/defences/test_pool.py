@@ -161,10 +161,11 @@ def test_a_pool_is_of_the_images_that_any_member_names() -> None:
     def ballots(**origin: Any) -> mc.Ballots:
         return mc.Ballots([[0, 0]], strategy="columns:1", image_size=(1, 2), n_classes=2, provenance=origin)
 
-    pool = mc.Pool([ballots(), ballots(images_sha256="a")])
-    mc.certify([pool, ballots(images_sha256="a")], 1)
-    with pytest.raises(mc.EvidenceError, match="SHA-256"):
-        mc.certify([pool, ballots(images_sha256="b")], 1)
+    for unknown in (ballots(), ballots(images_sha256=None)):
+        pool = mc.Pool([unknown, ballots(images_sha256="a")])
+        mc.certify([pool, ballots(images_sha256="a")], 1)
+        with pytest.raises(mc.EvidenceError, match="SHA-256"):
+            mc.certify([pool, ballots(images_sha256="b")], 1)
 
 
 def test_a_pool_says_what_all_its_members_tolerate() -> None:

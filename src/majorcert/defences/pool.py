@@ -53,8 +53,8 @@ class Pool(Evidence):
         first, points = voting[0], _checked_weights(voting, weights)
         counts = [weight * member.counts() for weight, member in zip(points, voting, strict=True)]
         origins = [member.provenance for member in voting]
-        known = {key: [each[key] for each in origins if key in each] for key in ("images_sha256", "class_names")}
-        shared: dict[str, Any] = {key: found[0] for key, found in known.items() if found}
+        of_all = ("images_sha256", "class_names")  # those who know one agree
+        shared = {key: each[key] for key in of_all for each in origins if each.get(key) is not None}
         if all("fragile" in each for each in origins):
             shared["fragile"] = min(each["fragile"] for each in origins)
         filled(
