@@ -240,6 +240,18 @@ def test_a_mask_must_fit_in_the_image() -> None:
         patchguard(example(), mc.Patch(2), mask=mc.Patch(9))
 
 
+@pytest.mark.parametrize("pooled", [False, True])
+def test_a_mask_of_no_pixels_is_refused(pooled: bool) -> None:
+    ballots = mc.Ballots([[0, 0, 1]], strategy="columns:1", image_size=(1, 3), n_classes=2)
+    with pytest.raises(mc.PatchError, match="a whole number of 1 or more, got 0"):
+        patchguard(mc.Pool([ballots]) if pooled else ballots, 1, mask=0)
+
+
+def test_a_threshold_may_be_any_kind_of_number() -> None:
+    defenders = [MaskedScores(example(), mc.Patch(2), share) for share in (0.25, np.float32(0.25), Fraction(1, 4))]
+    assert {each.share for each in defenders} == {Fraction(1, 4)}
+
+
 @pytest.mark.parametrize("threshold", [0.9996, 0.99999])
 def test_a_threshold_that_rounds_to_all_is_refused(threshold: float) -> None:
     ballots = mc.Ballots([[0, 0, 1]], strategy="columns:1", image_size=(1, 3), n_classes=2)

@@ -47,14 +47,15 @@ def patchguard(
         threshold: the share of a label's points that a window must exceed to be masked (0: always).
         mask: the patch size that the defender guards against, which its predictions depend on; `patch` if not given.
     """
+    mask = patch if mask is None else mask
     if isinstance(scores, Pool):
-        return replace(drs(MaskedPool(scores, mask or patch, threshold), patch, bound="local"), method="pg-pool")
+        return replace(drs(MaskedPool(scores, mask, threshold), patch, bound="local"), method="pg-pool")
     points = Scores.of_votes(scores) if isinstance(scores, Ballots) else scores
     if not isinstance(points, Scores):
         raise EvidenceError(
             f"PatchGuard masks the points of scores or votes, and of {described(points)} there are none"
         )
-    return replace(drs(MaskedScores(points, mask or patch, threshold), patch, bound="local"), method="pg-drs")
+    return replace(drs(MaskedScores(points, mask, threshold), patch, bound="local"), method="pg-drs")
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
@@ -72,7 +73,7 @@ class MaskedScores(Evidence):
 
     def __init__(self, scores: Scores | PooledVotes, mask: Patch, threshold: float = 0.0) -> None:
         mask = as_patch(mask, scores.image_size)
-        share = Fraction(threshold).limit_denominator(FINEST_SHARE) if 0 <= threshold < 1 else Fraction(1)
+        share = Fraction(float(threshold)).limit_denominator(FINEST_SHARE) if 0 <= threshold < 1 else Fraction(1)
         if share >= 1:
             raise EvidenceError(f"a masking threshold is a share of 0 or more and under 1, got {threshold}")
         most = scores.most()
