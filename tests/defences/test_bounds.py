@@ -97,6 +97,8 @@ def test_what_makes_no_sense_is_refused() -> None:
     Bounds([0, 1], possible, **fits)
     with pytest.raises(BallotsError, match="20, 1"):
         Bounds([0, 1], possible[:, :19], **fits)
+    with pytest.raises(BallotsError, match="a label for each image"):
+        Bounds(0, possible[:1], **fits)
     with pytest.raises(BallotsError, match="0 to 2"):
         Bounds([0, 1], np.full((2, 20, 1), 8, np.int16), **fits)
     with pytest.raises(BallotsError, match="excludes"):

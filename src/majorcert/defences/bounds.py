@@ -87,7 +87,7 @@ class Bounds(Evidence):
         n_classes = whole(n_classes, "n_classes", BallotsError, least=2)
         said, array = np.asarray(label), np.asarray(possible)
         words = pack(array) if array.dtype == bool and array.shape[2:] == (n_classes,) else array
-        shape = (len(said), sizes.n_placements(size), -(-n_classes // WORD))
+        shape = (said.size, sizes.n_placements(size), -(-n_classes // WORD))
         if words.dtype != np.int16 or words.shape != shape or said.dtype.kind not in "iu" or said.ndim != 1:
             raise BallotsError(
                 f"{sizes} on {size[0]}x{size[1]} and {n_classes} classes: expected int16 words of shape {shape} and a "

@@ -54,7 +54,7 @@ class Scores:
         strategy = read_strategy(strategy) if isinstance(strategy, str) else strategy
         size = checked_size(image_size)
         array = _checked(np.array(points), strategy, size)
-        if int(one) != one or one < 1:
+        if not (isinstance(one, int | float | np.number) and 1 <= one < np.inf and int(one) == one):
             raise BallotsError(f"`one` is the number of points of a score of 1, so at least 1; got {one}")
         described = {"strategy": str(strategy), "image_size": list(size), "n_classes": array.shape[2]}
         record = checked_record(array.shape[:1], images, provenance, None, **described, scores_one=int(one))
