@@ -107,6 +107,16 @@ def test_the_verb_prints_every_patch_as_a_question(tmp_path: Path) -> None:
     assert "a claim is exact, paper, margin, detect; got 'foo'" in refused.stderr
 
 
+def test_a_slack_is_refused_where_certify_refuses_it(tmp_path: Path) -> None:
+    store = tmp_path / "votes.zarr"
+    ballots().save(store)
+    detection = ("export", "--patch", 1, "--slack", 3, "--claim", "detect")
+    assert "claim detect 3" in asked(*detection, store).stdout
+    assert "claim detect 3" in asked(*detection, "--pool", store, store).stdout
+    assert "slack is for one voting defender" in asked(*detection, store, store).stderr
+    assert "recovery has none" in asked("export", store, "--patch", 1, "--slack", 3).stderr
+
+
 def test_verify_asks_the_checker_it_is_given(tmp_path: Path) -> None:
     ballots().save(tmp_path / "votes.zarr")
     verdict = mc.majorcert([mc.Ballots.load(tmp_path / "votes.zarr")], 1)

@@ -8,6 +8,7 @@ import typer
 from majorcert.audit.export import FIRST_LINE, exported
 from majorcert.commands.options import Patches, Stores
 from majorcert.defences.pool import Pool
+from majorcert.errors.checks import check_alerting, checked_slack
 from majorcert.reports.asked import defenders_of, patches_of
 
 
@@ -24,6 +25,7 @@ def export(
     """
     defenders = defenders_of(evidence)
     judged = [Pool(defenders)] if pool else defenders
+    check_alerting(claim == "detect", checked_slack(slack, len(judged)))
     sizes = [(each.height, each.width) for each in patches_of(patch, evidence[0], defenders)]
     for line in chain([FIRST_LINE], *[exported(judged, size, claim=claim, slack=slack) for size in sizes]):
         typer.echo(line)
