@@ -86,9 +86,14 @@ def fingerprints(files: Sequence[File], side: int) -> tuple[str, list[str]]:
     return whole.hexdigest(), each
 
 
-def place(work: Path, masks: int, patch: str, number: int) -> Path:
+def recipe_of(given: argparse.Namespace) -> str:
+    """The network, and how many masks it is behind if not the usual number."""
+    return given.model.replace(":", "-") + ("" if given.masks == PER_SIDE else f"-{given.masks}x{given.masks}")
+
+
+def place(given: argparse.Namespace, patch: str, number: int) -> Path:
     """The store of one block behind masks for one patch."""
-    return work / f"{masks}x{masks}" / patch.rstrip("%") / f"{number:02}.zarr"
+    return given.work / recipe_of(given) / patch.rstrip("%") / f"{number:02}.zarr"
 
 
 def is_whole(store: Path, n_images: int) -> bool:
@@ -118,7 +123,7 @@ def packed(files: Sequence[File], given: argparse.Namespace, side: int) -> None:
     """Pack as many images as every patch that was begun has votes of."""
     done = {}
     for patch in given.patches:
-        stores = [(place(given.work, given.masks, patch, k), len(some)) for k, some in enumerate(blocks(files))]
+        stores = [(place(given, patch, k), len(some)) for k, some in enumerate(blocks(files))]
         whole = [store for store, _ in takewhile(lambda each: is_whole(*each), stores)]
         print(f"{patch}: votes of {min(len(whole) * BLOCK, len(files))} of {len(files)} images", flush=True)
         if whole:
@@ -129,18 +134,17 @@ def packed(files: Sequence[File], given: argparse.Namespace, side: int) -> None:
     files = files[: n_blocks * BLOCK]
     (fingerprint, of_blocks), together = fingerprints(files, side), []
     for patch in sorted(done):
-        together.append(given.work / f"{given.masks}x{given.masks}-{patch.rstrip('%')}.zarr")
+        together.append(given.work / f"{recipe_of(given)}-{patch.rstrip('%')}.zarr")
         evidence = joined(done[patch][:n_blocks], fingerprint, of_blocks)
         evidence.save(together[-1])
     np.save(given.work / "truth.npy", [label for _, label in files])
-    finer = given.masks != PER_SIDE
-    name = given.model.replace(":", "-") + (f"-{given.masks}x{given.masks}" if finer else "")
     precision = evidence.provenance["precision"]
     note = f"the network as it is, in {precision}, {given.masks}x{given.masks} masks"
-    command = f"{COMMAND} --precision {precision}" + (f" --masks {given.masks}" if finer else "")
+    command = COMMAND + (f" --model {given.model}" if given.model != "imagenet" else "") + f" --precision {precision}"
+    command += f" --masks {given.masks}" if given.masks != PER_SIDE else ""
     command += f" --limit {given.limit}" if given.limit else ""
     command += "" if given.patches == PATCHES else f" --patches {' '.join(given.patches)}"
-    recipe = Recipe(name, (), note=note, command=command, alternatives=True)
+    recipe = Recipe(recipe_of(given), (), note=note, command=command, alternatives=True)
     for item in pack(together, given.out, recipe, given.work / "truth.npy"):
         print(f"{item.store}: {item.n_bytes / 1e6:.2f} MB")
     write(compute(CaseStudy.read(given.out)), given.out)
@@ -179,7 +183,7 @@ def main() -> None:
         for patch in given.patches:
             guard = network.behind(masks_for(as_patch(patch, size), size, given.masks))
             for number, some in enumerate(blocks(files)):
-                store = place(given.work, given.masks, patch, number)
+                store = place(given, patch, number)
                 if not is_whole(store, len(some)):
                     print(f"{patch}, block {number + 1} of {len(blocks(files))}", flush=True)
                     store.parent.mkdir(parents=True, exist_ok=True)

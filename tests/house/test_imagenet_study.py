@@ -68,17 +68,26 @@ def test_from_a_folder_to_the_table_and_on_where_it_stopped(
     assert np.array_equal(evidence[1].labels, whole.labels)
     assert evidence[1].provenance["images_sha256"] == whole.provenance["images_sha256"]
 
+    # Another network has votes of its own, and the recipe says whose they are.
+    torch.manual_seed(1)
+    larger = imagenet.Pretrained(build(config).eval(), config, 28, imagenet.class_names(), {})
+    with monkeypatch.context() as other:
+        other.setattr("majorcert.nets.protect.pretrained", lambda name: larger)
+        assert run("--model", "imagenet:lite1", "--out", str(tmp_path / "larger")).count("block") == 6
+    recipes = json.loads((tmp_path / "larger" / "recipes.json").read_text())
+    assert "--model imagenet:lite1 " in recipes["imagenet-lite1-3x3"]["command"]
+
     # With a patch whose last block is missing, all are cut to what is there.
-    shutil.rmtree(tmp_path / "work" / "3x3" / "1" / "02.zarr")
+    shutil.rmtree(tmp_path / "work" / "imagenet-3x3" / "1" / "02.zarr")
     shutil.rmtree(tmp_path / "results")
     assert "1%: votes of 4 of 5 images" in run("--minutes", "0")
     assert {len(mc.load_evidence(store)) for store in stores} == {4}
     # Blocks that were made in another way are not joined with these.
-    shutil.rmtree(tmp_path / "work" / "3x3" / "1" / "02.zarr")
+    shutil.rmtree(tmp_path / "work" / "imagenet-3x3" / "1" / "02.zarr")
     with pytest.raises(SystemExit, match="precision"):
         run("--precision", "bfloat16")
     # Nor are votes of other images.
-    shutil.rmtree(tmp_path / "work" / "3x3" / "1" / "02.zarr")
+    shutil.rmtree(tmp_path / "work" / "imagenet-3x3" / "1" / "02.zarr")
     Image.new("RGB", (40, 30)).save(here.drawn(tmp_path / "val", 5)[0][0])
     with pytest.raises(SystemExit, match="other images"):
         run("--minutes", "0")
