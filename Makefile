@@ -48,8 +48,9 @@ faults: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/faults.py
 
 FUZZ_SECONDS ?= 60
-FUZZED := "evidence" "forged evidence" "verdict" "truth" "ensemble" "forged ensemble" "checkpoint" "arrays" "images" "cifar" \
-	"case study"
+FUZZED := "evidence" "forged evidence" "mask pairs" "forged mask pairs" "bounds" "forged bounds" "masked scores" \
+	"forged masked scores" "verdict" "verdict of detection" "truth" "ensemble" "forged ensemble" "checkpoint" "arrays" \
+	"images" "cifar" "case study" "attack"
 
 fuzz: $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[fuzz]'

@@ -1,11 +1,13 @@
 """Every loader, given what a stranger might give it: it reads it, or says in one sentence why not; nothing else."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 import torch
 from artifacts import ARTIFACTS, make_ensemble, make_study
+from calls import ROOT
 from hostile import Damage, damages, load_or_refuse
 from hypothesis import given, settings
 
@@ -34,6 +36,11 @@ def pristine(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 def _short_cifar_files(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cifar10, "N_IMAGES", 4)
     monkeypatch.setattr(cifar10, "N_VALUES", 12)
+
+
+def test_every_artifact_is_fuzzed() -> None:
+    named = (ROOT / "Makefile").read_text(encoding="utf-8").partition("FUZZED := ")[2].partition("\n\n")[0]
+    assert re.findall('"(.*?)"', named) == list(ARTIFACTS)
 
 
 @pytest.mark.parametrize("name", sorted(set(ARTIFACTS) - WRITERS))
