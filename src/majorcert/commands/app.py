@@ -53,7 +53,6 @@ class Verbs(TyperGroup):
 app = typer.Typer(
     cls=Verbs,
     name="majorcert",
-    help="Prove, image by image, that no adversarial patch of a given size can change a classifier's label.",
     no_args_is_help=True,
     pretty_exceptions_show_locals=False,
 )
