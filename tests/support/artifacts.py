@@ -54,17 +54,11 @@ def make_evidence(folder: Path) -> None:
 
 
 def load_evidence(folder: Path) -> None:
-    for read in (mc.Ballots.load, Scores.load, lambda path: mc.drs(mc.Ballots.load(path), mc.Patch(2))):
-        try:
+    for read in (Scores.load, lambda path: mc.drs(mc.Ballots.load(path), mc.Patch(2))):
+        with suppress(MajorcertError):
             read(folder / "e.zarr")
-        except MajorcertError as error:
-            first = error
-        else:
-            first = None
     describe(folder / "e.zarr")
     EvidenceWriter.open(folder / "e.zarr", some_ballots(), 7)
-    if first is not None:
-        raise first
 
 
 def reseal_evidence(folder: Path) -> None:
@@ -221,12 +215,9 @@ def make_cifar(folder: Path) -> None:
 
 
 def load_cifar(folder: Path) -> None:
-    for kind in ("bin", "py"):
-        values, labels = (
-            cifar10._read_binary(folder / kind / "cifar-10-batches-bin" / "test_batch.bin")
-            if kind == "bin"
-            else cifar10._read_python(folder / kind / "cifar-10-batches-py" / "test_batch")
-        )
+    binary = cifar10._read_binary(folder / "bin" / "cifar-10-batches-bin" / "test_batch.bin")
+    python = cifar10._read_python(folder / "py" / "cifar-10-batches-py" / "test_batch")
+    for values, labels in (binary, python):
         assert values.shape == (4, 12)
         assert labels.shape == (4,)
 
