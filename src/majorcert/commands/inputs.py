@@ -21,5 +21,4 @@ def pictures_of(spec: str | None, evidence: Evidence, data_dir: Path, split_seed
         raise DataError(f"{spec}: has {len(whole)} images, but image {last} was voted on; give the same data")
     if "images_sha256" in evidence.provenance and check_images(whole, [evidence]).differences:
         raise DataError(f"{spec}: these are other images than those that were voted on; give the same data and split")
-    found: npt.NDArray[np.uint8] = whole.images.numpy()[evidence.images]
-    return found
+    return whole.images.numpy()[evidence.images]
