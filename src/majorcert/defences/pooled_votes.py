@@ -85,9 +85,6 @@ class PooledVotes:
         for member in self.pool.members:
             check_solid(member)
 
-    def __len__(self) -> int:
-        return len(self.pool)
-
     def __getitem__(self, images: slice | Ints) -> "PooledVotes":
         return PooledVotes(self.pool[images])
 

@@ -30,8 +30,6 @@ class Voices(Protocol):
     @property
     def n_classes(self) -> int: ...
 
-    def __len__(self) -> int: ...
-
     def totals(self) -> Ints:
         """(images, classes)"""
 
