@@ -49,6 +49,10 @@ def test_patchguard_by_scores_by_votes_and_with_a_mask_of_its_own(stores: list[P
     (line,) = told("certify", stores[0], "--patch", "1", "--method", "pg-drs", *how)
     verdict = mc.patchguard(load_scores(stores[0]), 1, threshold=0.25, mask=mc.Patch(2))
     assert (line["mask"], line["n_certified"]) == ("2x2", verdict.certified.sum())
+    for each in (how[:2], how[2:]):
+        refused = asked("certify", stores[0], "--patch", "1", *each)
+        assert refused.exit_code == 2
+        assert "a mask and its threshold are of --method pg-drs and pg-pool" in refused.stderr
 
 
 @pytest.mark.parametrize(

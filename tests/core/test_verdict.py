@@ -150,6 +150,14 @@ def test_questions_that_make_no_sense() -> None:
             judge()
 
 
+@pytest.mark.parametrize("judge", [mc.drs, lambda one, patch: mc.top_k(one, patch, 2)])
+def test_what_is_no_evidence_is_refused(judge) -> None:
+    with pytest.raises(mc.EvidenceError, match=r"got the path 'rows.zarr'; read it with mc.load_evidence"):
+        judge("rows.zarr", 2)
+    with pytest.raises(mc.EvidenceError, match=r"expected what mc.load_evidence gives, got list"):
+        judge([other()], 2)
+
+
 class Masked:
     """Evidence that is no ballot: one label, in danger at some placements, where it may become anything."""
 
@@ -309,3 +317,4 @@ def test_defenders_with_different_class_names_are_no_ensemble() -> None:
         with pytest.raises(mc.EvidenceError, match="defenders 1 and 2 have different class names"):
             judge([cats, dogs])
         judge([cats, other(n=3), cats])
+        judge([cats, other(n=3, provenance={"class_names": ("cat", "dog", "cat", "dog")})])

@@ -82,6 +82,11 @@ def test_clipped_scores_join_any_ensemble() -> None:
     assert "24 images, fields:2, 3 classes, /5" in repr(evidence)
 
 
+def test_what_is_no_score_is_refused() -> None:
+    with pytest.raises(mc.EvidenceError, match=r"clipped scores are made of scores, mc.Scores, got str"):
+        mc.ClippedScores("scores.zarr")  # type: ignore[arg-type]
+
+
 def test_a_score_over_one_is_refused() -> None:
     with pytest.raises(mc.EvidenceError, match=r"0 to 2 points.* got 3"):
         mc.ClippedScores(mc.Scores(np.full((1, 6, 2), 3), one=2, strategy="columns:1", image_size=SIZE))

@@ -281,3 +281,7 @@ def test_evidence_without_votes_or_scores_is_refused() -> None:
     pairs: Any = mc.MaskPairs(np.zeros((1, n, n), dtype=int), masks=masks, image_size=(6, 6), n_classes=2)
     with pytest.raises(mc.EvidenceError, match=r"of masks:2/2 \(mask-pairs\) there are none"):
         mc.patchguard(pairs, 2)
+    votes: Any = mc.Ballots(np.zeros((1, 6), dtype=int), strategy="rows:1", image_size=(6, 6), n_classes=2)
+    for given, of in ((votes, "rows:1"), (mc.Pool([votes]), "Pool"), ("rows.zarr", "str")):
+        with pytest.raises(mc.EvidenceError, match=rf"of {of}.* there are none"):
+            mc.MaskedScores(given, mc.Patch(2))

@@ -478,6 +478,7 @@ def test_the_learning_rate_follows_its_schedule() -> None:
     [
         ({"epochs": 0}, "epochs is 1 or more, got 0"),
         ({"momentum": 1.0}, "momentum is at least 0 and less than 1"),
+        ({"seed": 10**23}, r"seed is under 2\*\*32, got 1000"),
         ({"threshold": 0.0}, "threshold is above 0 and at most 1, or None; got 0.0"),
         ({"view": "full"}, "'canvas' or 'crop'.* got 'full'"),
         ({"precision": "fp8"}, "'bf16' or 'float32', got 'fp8'"),

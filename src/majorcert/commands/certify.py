@@ -13,7 +13,7 @@ from majorcert.files.outputs import VERDICT, check_output
 from majorcert.files.truth import find_truth
 from majorcert.files.verdicts import save_all
 from majorcert.reports.asked import defenders_of, patches_of
-from majorcert.reports.methods import METHODS, as_table, counted, fragility, judged, remarks, used_by
+from majorcert.reports.methods import METHODS, as_table, check_masking, counted, fragility, judged, remarks, used_by
 from majorcert.reports.terminal import remark, say_json, say_table
 
 Method = StrEnum("Method", {name: name for name in METHODS})  # type: ignore[misc]
@@ -47,6 +47,7 @@ def certify(
     """
     check_output(out, VERDICT)
     check_alerting(promise != "recovery" or "detection" in (method or []), slack)
+    check_masking(method or [], mask, mask_threshold)
     defenders = defenders_of(evidence)
     patches = patches_of(patch, evidence[0], defenders)
     guarded = None if mask is None else as_patch(mask, defenders[0].image_size)

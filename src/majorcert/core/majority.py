@@ -11,7 +11,7 @@ from majorcert.core.plurality import Ints, plurality_of_labels, standing
 from majorcert.core.reach import NO_LABEL, Evidence, Reach, list_labels, offered, smallest_unlisted
 from majorcert.core.threat import Bools, Patch, as_patch
 from majorcert.core.verdict import Verdict, Witness
-from majorcert.errors.checks import check_together, one_of
+from majorcert.errors.checks import check_read, check_together, one_of
 
 ReachKind = Literal["exact", "paper"]
 DrsBound = Literal["margin", "local"]
@@ -49,6 +49,7 @@ def drs(ballots: Evidence, patch: Patch, *, bound: DrsBound = "margin") -> Verdi
     winner and give them all to one rival, and every rival is checked. "margin" assumes at once, for every rival, the
     most ablations that any placement touches; "local" looks at each placement, and is never weaker.
     """
+    check_read(ballots, "mc.load_evidence")
     patch = as_patch(patch, ballots.image_size)
     one_of(bound, "bound", get_args(DrsBound))
     if bound == "local":  # Theorem 2 for an ensemble of one: its reach is its label alone, at every placement

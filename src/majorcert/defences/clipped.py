@@ -32,6 +32,8 @@ class ClippedScores(Evidence):
     """(images,) the label with most of them, the smallest of those that tie"""
 
     def __init__(self, scores: Scores) -> None:
+        if not isinstance(scores, Scores):
+            raise EvidenceError(f"clipped scores are made of scores, mc.Scores, got {type(scores).__name__}")
         most = int(scores.points.max(initial=0))
         if most > scores.one or scores.points.shape[1] * scores.one > MOST_POINTS:
             raise EvidenceError(

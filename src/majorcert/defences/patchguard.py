@@ -51,10 +51,6 @@ def patchguard(
     if isinstance(scores, Pool):
         return replace(drs(MaskedPool(scores, mask, threshold), patch, bound="local"), method="pg-pool")
     points = Scores.of_votes(scores) if isinstance(scores, Ballots) else scores
-    if not isinstance(points, Scores):
-        raise EvidenceError(
-            f"PatchGuard masks the points of scores or votes, and of {described(points)} there are none"
-        )
     return replace(drs(MaskedScores(points, mask, threshold), patch, bound="local"), method="pg-drs")
 
 
@@ -72,6 +68,10 @@ class MaskedScores(Evidence):
     """(images,) is it safe from all that the mask covers, by how far it leads alone?"""
 
     def __init__(self, scores: Scores | PooledVotes, mask: Patch, threshold: float = 0.0) -> None:
+        if not isinstance(scores, Scores | PooledVotes):
+            raise EvidenceError(
+                f"PatchGuard masks the points of scores or votes, and of {described(scores)} there are none"
+            )
         mask = as_patch(mask, scores.image_size)
         share = Fraction(float(threshold)).limit_denominator(FINEST_SHARE) if 0 <= threshold < 1 else Fraction(1)
         if share >= 1:

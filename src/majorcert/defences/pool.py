@@ -158,9 +158,9 @@ def as_pool(evidence: Any) -> Any:
     return Pool([evidence], weights=[1]) if type(evidence) is Ballots else evidence
 
 
-def described(evidence: Evidence) -> str:
-    """What evidence is, for a message: its strategy and its kind, as in "masks:5/5 (mask-pairs)"."""
-    known, name = evidence.provenance, type(evidence).__name__
+def described(evidence: Any) -> str:
+    """What that is, for a message: of evidence its strategy and kind, as in "masks:5/5 (mask-pairs)"; or its type."""
+    known, name = getattr(evidence, "provenance", {}), type(evidence).__name__
     return f"{known['strategy']} ({known.get('kind', name)})" if "strategy" in known else name
 
 

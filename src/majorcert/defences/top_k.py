@@ -11,7 +11,7 @@ from majorcert.core.threat import Bools, Patch, as_patch
 from majorcert.core.verdict import Verdict, Witness
 from majorcert.defences.pool import Pool, as_pool, described
 from majorcert.errors import EvidenceError
-from majorcert.errors.checks import whole
+from majorcert.errors.checks import check_read, whole
 
 CHUNK_POINTS = 2**20
 """About how many numbers one array holds at a time; results do not depend on it."""
@@ -33,6 +33,7 @@ def top_k(evidence: Evidence, patch: Patch, k: int, *, per_ballot: int | None = 
 
     A witness has a placement, and in `forced` k labels that can all be put ahead there; `rival` is the first of them.
     """
+    check_read(evidence, "mc.load_evidence")
     patch, pool = as_patch(patch, evidence.image_size), as_pool(evidence)
     if type(pool) is not Pool:
         raise EvidenceError(f"top-k counts the votes of ballots or a pool, and of {described(evidence)} there are none")

@@ -212,9 +212,16 @@ def check_everywhere(found: tuple[int, int], placements: tuple[int, int], patch:
 
 
 def check_read(given: Any, how: str) -> None:
-    """Refuse a path in place of what it leads to."""
+    """Refuse a path in place of what it leads to, and what is of no images at all."""
     if isinstance(given, str | PathLike):
         raise EvidenceError(f"expected what has been read, got the path {str(given)!r}; read it with {how}")
+    if not hasattr(given, "image_size"):
+        raise EvidenceError(f"expected what {how} gives, got {type(given).__name__}")
+
+
+def _as_list(names: Any) -> Any:
+    """Names as a file gives them back."""
+    return list(names) if isinstance(names, tuple) else names
 
 
 def check_together(defenders: Sequence[Any]) -> None:
@@ -229,7 +236,7 @@ def check_together(defenders: Sequence[Any]) -> None:
         "numbers of images": len,
         "images": lambda each: each.images.tolist(),
         "images (by their SHA-256)": lambda each: each.provenance.get("images_sha256"),
-        "class names": lambda each: each.provenance.get("class_names"),
+        "class names": lambda each: _as_list(each.provenance.get("class_names")),
     }
     for fact, of in facts.items():
         known = [(place, of(each)) for place, each in enumerate(defenders, 1) if of(each) is not None]

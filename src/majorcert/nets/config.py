@@ -70,6 +70,8 @@ class TrainConfig:
         for name in ("epochs", "batch_size", "lr", "weight_decay", "warmup", "sharp", "clip", "seed"):
             if not (least := int(name in ("epochs", "batch_size"))) <= getattr(self, name) < math.inf:
                 raise ModelError(f"{name} is {least} or more, got {getattr(self, name)}")
+        if self.seed >= 2**32:
+            raise ModelError(f"seed is under 2**32, got {self.seed}")
         for name in ("momentum", "ema_decay"):
             if not 0 <= getattr(self, name) < 1:
                 raise ModelError(f"{name} is at least 0 and less than 1, got {getattr(self, name)}")

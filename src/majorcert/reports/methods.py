@@ -88,6 +88,12 @@ def called(method: str, defenders: Sequence[Evidence]) -> str:
     return own.get("drs-local" if method in BY_REACH else method, method)
 
 
+def check_masking(methods: Sequence[str], mask: str | None, threshold: float) -> None:
+    """Refuse to mask by methods that do not."""
+    if (mask is not None or threshold) and not {"pg-drs", "pg-pool"} & set(methods):
+        raise EvidenceError("a mask and its threshold are of --method pg-drs and pg-pool; give one of these as well")
+
+
 def used_by(
     method: str,
     stores: Sequence[str],
