@@ -3,6 +3,7 @@
 import struct
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -239,6 +240,27 @@ def test_a_glance_sees_a_turned_photo_upright(ending: str, turn: int, tmp_path: 
     exif[0x0112] = turn
     Image.new("RGB", (6, 4)).save(path, exif=exif)
     assert glance(path)[0] == read_photo(path)[1] == ((6, 4) if turn > 4 else (4, 6))
+
+
+@pytest.mark.parametrize("packed", [{}, {"compression": "tiff_lzw"}])
+@pytest.mark.parametrize("mode", ["L", "RGB", "RGBA", "CMYK", "I;16"])
+@pytest.mark.parametrize("turn", range(1, 9))
+def test_a_turned_tiff_is_the_same_photo_however_its_pixels_are_stored(
+    turn: int, mode: str, packed: dict[str, Any], tmp_path: Path
+) -> None:
+    """A patch on the upright photo is one rectangle of what is read; pixels in another order would scatter it."""
+    n_bytes = {"L": 1, "RGB": 3, "I;16": 2}.get(mode, 4)
+    plain = Image.frombytes(mode, (6, 4), np.random.default_rng(turn).bytes(24 * n_bytes))
+    exif = Image.Exif()
+    exif[0x0112] = turn
+    plain.save(tmp_path / "a.tif")
+    plain.save(tmp_path / "turned.tif", exif=exif, **packed)
+    upright, found = read_image(tmp_path / "a.tif"), read_photo(tmp_path / "turned.tif")
+    down, right = (turn in (3, 4, 6, 7), turn in (2, 3, 7, 8))
+    upright = upright[:, :: -1 if down else 1, :: -1 if right else 1]
+    upright = upright.transpose(0, 2, 1) if turn > 4 else upright
+    assert np.array_equal(found[0], upright)
+    assert found[1] == upright.shape[1:] == glance(tmp_path / "turned.tif")[0]
 
 
 @pytest.mark.parametrize("ending", ["png", "jpg", "webp", "bmp", "tif", "ppm", "pgm"])

@@ -115,7 +115,9 @@ def opened(path: Path) -> "ImageFile":
     if start.startswith(b"BM"):
         return BmpImagePlugin.BmpImageFile(path)
     if start[:4] in (b"II*\0", b"MM\0*"):
-        return TiffImagePlugin.TiffImageFile(path)
+        image = TiffImagePlugin.TiffImageFile(path)
+        image.filename = ""  # or Pillow maps plain pixels from the file, those of a turned photo in the wrong shape
+        return image
     if start[:1] == b"P" and start[1:2] in b"123456" and start[2:3].isspace():
         return PpmImagePlugin.PpmImageFile(path)
     raise DataError(f"cannot read the image {path}: it is no image of a kind that is read, {KINDS}")
