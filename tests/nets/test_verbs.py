@@ -91,6 +91,18 @@ def test_images_taken_out_of_a_split_keep_their_true_labels(runs: Path, tmp_path
         assert found.tolist() == [int(number) % 3 for number in recorded.images]
 
 
+def test_an_audit_knows_images_that_voted_in_another_order(runs: Path, tmp_path: Path) -> None:
+    """By their fingerprint; of other images it says so."""
+    whole, order = replace(shapes(30), split="test"), torch.tensor([7, 1, 26])
+    stores = vote([runs], whole.subset(order), out=tmp_path, device="cpu")
+    evidence = [mc.load_evidence(store) for store in stores]
+    verdict, networks = mc.certify(evidence, 2), mc.Ensemble.load(runs, device="cpu").voting
+    assert mc.verify(verdict, evidence, images=whole, defenders=networks).differences == ()
+    turned = whole.images.clone()
+    turned[1] = 255 - turned[1]
+    assert mc.verify(verdict, evidence, images=replace(whole, images=turned)).differences
+
+
 def test_one_folder_is_for_one_ensemble(runs: Path, tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="already holds"):
         train(shapes(), runs, strategies=["rows:2", "rows:3"], recipe="digits", device="cpu", epochs=1)

@@ -84,10 +84,11 @@ class Allowed:
 
 def check_images(pictures: Pictures, evidence: Sequence[Evidence]) -> Check:
     """Are these the images that were voted on?"""
-    voted = sorted({int(image) for each in evidence for image in each.images})
-    strange = [image for image in voted if not 0 <= image < len(pictures)]
-    # Evidence of a part of a split names the images of that part alone.
-    hashes = [*([pictures.subset(voted).sha256()] if voted and not strange else []), pictures.sha256()]
+    voted = list(dict.fromkeys(int(image) for each in evidence for image in each.images))
+    strange = sorted(image for image in voted if not 0 <= image < len(pictures))
+    # Evidence of a part of a split names the images of that part alone, in the order in which they voted.
+    orders = dict.fromkeys(map(tuple, (sorted(voted), voted))) if voted and not strange else {}
+    hashes = [*(pictures.subset(list(order)).sha256() for order in orders), pictures.sha256()]
     differences = [
         Difference(f"images_sha256 of evidence {place}", hashes[0], each.provenance.get("images_sha256"))
         for place, each in enumerate(evidence, start=1)
