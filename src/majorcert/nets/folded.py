@@ -11,6 +11,8 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval
 from majorcert.nets.resnet import BasicBlock
 
 Kind = TypeVar("Kind", bound=nn.Module)
+GROUP = 4
+"""Features of a matrix product on a CPU are a multiple of this, or it rounds a row by its place among others."""
 
 
 def folded(model: nn.Module) -> nn.Module:
@@ -22,6 +24,8 @@ def folded(model: nn.Module) -> nn.Module:
         for name, child in parent.named_children():
             if isinstance(child, BasicBlock):
                 setattr(parent, name, FoldedBlock(child))
+            elif _is_plain(child, nn.Linear) and child.in_features % GROUP:
+                setattr(parent, name, EvenLinear(child))
     return model
 
 
@@ -65,6 +69,19 @@ class ConvolutionReLU(nn.Module):
         if shortcut is None:
             return torch.cudnn_convolution_relu(features, conv.weight, conv.bias, *place)
         return torch.cudnn_convolution_add_relu(features, conv.weight, shortcut, 1.0, conv.bias, *place)
+
+
+class EvenLinear(nn.Module):
+    """A linear layer with as many features that are 0 as make the answer to a view the same at every place."""
+
+    def __init__(self, layer: nn.Linear) -> None:
+        super().__init__()
+        self.n_more = -layer.in_features % GROUP
+        self.weight = nn.Parameter(F.pad(layer.weight.detach(), (0, self.n_more)), requires_grad=False)
+        self.bias = layer.bias
+
+    def forward(self, features: Tensor) -> Tensor:
+        return F.linear(F.pad(features, (0, self.n_more)), self.weight, self.bias)
 
 
 class FoldedBlock(nn.Module):
