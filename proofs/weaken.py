@@ -84,7 +84,9 @@ def noticed(file: str, old: str, new: str, folder: Path) -> str | None:
         return f"{path}: the proof of `{statement(folder / path, line)}` fails"
     command = [sys.executable, HERE / "compare.py", folder / "build" / "checker", "--tables", "5000"]
     compared = subprocess.run(command, capture_output=True, text=True, check=False, env=dict(os.environ))
-    return None if compared.returncode == 0 else "the comparison: " + compared.stdout.splitlines()[-1]
+    if compared.returncode == 0:
+        return None
+    return "the comparison: " + (compared.stdout or compared.stderr).splitlines()[-1]
 
 
 def statement(path: Path, line: int) -> str:

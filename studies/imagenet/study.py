@@ -93,7 +93,7 @@ def recipe_of(given: argparse.Namespace) -> str:
 
 def place(given: argparse.Namespace, patch: str, number: int) -> Path:
     """The store of one block behind masks for one patch."""
-    return given.work / recipe_of(given) / patch.rstrip("%") / f"{number:02}.zarr"
+    return given.work / recipe_of(given) / patch / f"{number:02}.zarr"
 
 
 def is_whole(store: Path, n_images: int) -> bool:
@@ -134,7 +134,7 @@ def packed(files: Sequence[File], given: argparse.Namespace, side: int) -> None:
     files = files[: n_blocks * BLOCK]
     (fingerprint, of_blocks), together = fingerprints(files, side), []
     for patch in sorted(done):
-        together.append(given.work / f"{recipe_of(given)}-{patch.rstrip('%')}.zarr")
+        together.append(given.work / f"{recipe_of(given)}-{patch}.zarr")
         evidence = joined(done[patch][:n_blocks], fingerprint, of_blocks)
         evidence.save(together[-1])
     np.save(given.work / "truth.npy", [label for _, label in files])

@@ -78,16 +78,16 @@ def test_from_a_folder_to_the_table_and_on_where_it_stopped(
     assert "--model imagenet:lite1 " in recipes["imagenet-lite1-3x3"]["command"]
 
     # With a patch whose last block is missing, all are cut to what is there.
-    shutil.rmtree(tmp_path / "work" / "imagenet-3x3" / "1" / "02.zarr")
+    shutil.rmtree(tmp_path / "work" / "imagenet-3x3" / "1%" / "02.zarr")
     shutil.rmtree(tmp_path / "results")
     assert "1%: votes of 4 of 5 images" in run("--minutes", "0")
     assert {len(mc.load_evidence(store)) for store in stores} == {4}
     # Blocks that were made in another way are not joined with these.
-    shutil.rmtree(tmp_path / "work" / "imagenet-3x3" / "1" / "02.zarr")
+    shutil.rmtree(tmp_path / "work" / "imagenet-3x3" / "1%" / "02.zarr")
     with pytest.raises(SystemExit, match="precision"):
         run("--precision", "bfloat16")
     # Nor are votes of other images.
-    shutil.rmtree(tmp_path / "work" / "imagenet-3x3" / "1" / "02.zarr")
+    shutil.rmtree(tmp_path / "work" / "imagenet-3x3" / "1%" / "02.zarr")
     Image.new("RGB", (40, 30)).save(here.drawn(tmp_path / "val", 5)[0][0])
     with pytest.raises(SystemExit, match="other images"):
         run("--minutes", "0")
