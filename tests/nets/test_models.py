@@ -119,16 +119,6 @@ def test_what_only_derives_from_a_convolution_or_a_normalisation_is_not_folded(p
     assert torch.equal(folded(model)(views), model(views))
 
 
-@pytest.mark.parametrize("place", [0, 1, 2])
-@pytest.mark.parametrize("hook", ["register_forward_hook", "register_forward_pre_hook"])
-def test_what_has_a_hook_is_not_folded(place: int, hook: str) -> None:
-    model, views = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU()).eval(), random_views(3, 3, 5, 6)
-    plain = model(views)
-    getattr(model[place], hook)(lambda module, given, *result: result[0] / 2 if result else (given[0] / 2,))
-    assert not torch.allclose(model(views), plain)
-    torch.testing.assert_close(folded(model)(views), model(views))
-
-
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_one_kernel_or_three_give_the_same_on_cuda(dtype: torch.dtype) -> None:

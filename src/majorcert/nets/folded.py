@@ -1,7 +1,7 @@
 """A trained network made lean for voting: the same function up to rounding, with fewer passes over memory."""
 
 import copy
-from typing import Any, TypeGuard, TypeVar, cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -10,7 +10,6 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from majorcert.nets.resnet import BasicBlock
 
-Kind = TypeVar("Kind", bound=nn.Module)
 GROUP = 4
 """Features of a matrix product on a CPU are a multiple of this, or it rounds a row by its place among others."""
 
@@ -24,7 +23,7 @@ def folded(model: nn.Module) -> nn.Module:
         for name, child in parent.named_children():
             if isinstance(child, BasicBlock):
                 setattr(parent, name, FoldedBlock(child))
-            elif _is_plain(child, nn.Linear) and child.in_features % GROUP:
+            elif type(child) is nn.Linear and child.in_features % GROUP:
                 setattr(parent, name, EvenLinear(child))
     return model
 
@@ -32,20 +31,15 @@ def folded(model: nn.Module) -> nn.Module:
 def _fold(sequence: nn.Sequential) -> None:
     """Convolution, normalisation and ReLU of a sequence become one module, at the place of the first.
 
-    Of torch's very types: what is derived from them may do more, as timm's normalisations that end in a ReLU; and
-    without hooks, which may do anything, as those of `weight_norm` that make the weights anew.
+    Of torch's very types: what is derived from them may do more, as timm's normalisations that end in a ReLU.
     """
     for k in range(len(sequence) - 1):
         convolution, normalisation = sequence[k], sequence[k + 1]
-        if _is_plain(convolution, nn.Conv2d) and _is_plain(normalisation, nn.BatchNorm2d):
+        if type(convolution) is nn.Conv2d and type(normalisation) is nn.BatchNorm2d:
             lean = fuse_conv_bn_eval(convolution, normalisation)
             sequence[k], sequence[k + 1] = lean, nn.Identity()
-            if k + 2 < len(sequence) and _is_plain(sequence[k + 2], nn.ReLU):
+            if k + 2 < len(sequence) and type(sequence[k + 2]) is nn.ReLU:
                 sequence[k], sequence[k + 2] = ConvolutionReLU(lean), nn.Identity()
-
-
-def _is_plain(module: nn.Module, kind: type[Kind]) -> TypeGuard[Kind]:
-    return type(module) is kind and not module._forward_pre_hooks and not module._forward_hooks
 
 
 class ConvolutionReLU(nn.Module):
