@@ -1,6 +1,7 @@
 """Pools: exactly what rewriting the ballots of all members can do, in both directions, and the literal definition."""
 
 from collections import Counter
+from itertools import product
 from typing import Any
 
 import kinds_oracle
@@ -161,9 +162,10 @@ def test_a_pool_is_of_the_images_that_any_member_names() -> None:
     def ballots(**origin: Any) -> mc.Ballots:
         return mc.Ballots([[0, 0]], strategy="columns:1", image_size=(1, 2), n_classes=2, provenance=origin)
 
-    for unknown in (ballots(), ballots(images_sha256=None)):
-        pool = mc.Pool([unknown, ballots(images_sha256="a")])
-        mc.certify([pool, ballots(images_sha256="a")], 1)
+    known = ballots(images_sha256="a")
+    for unknown, turn in product((ballots(), ballots(images_sha256=None)), (1, -1)):
+        pool = mc.Pool([unknown, known][::turn])
+        mc.certify([pool, known], 1)
         with pytest.raises(mc.EvidenceError, match="SHA-256"):
             mc.certify([pool, ballots(images_sha256="b")], 1)
 

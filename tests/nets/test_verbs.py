@@ -98,6 +98,9 @@ def test_an_audit_knows_images_that_voted_in_another_order(runs: Path, tmp_path:
     evidence = [mc.load_evidence(store) for store in stores]
     verdict, networks = mc.certify(evidence, 2), mc.Ensemble.load(runs, device="cpu").voting
     assert mc.verify(verdict, evidence, images=whole, defenders=networks).differences == ()
+    (store,) = vote([runs / "columns-2"], whole.subset(order.sort().values), out=tmp_path / "sorted", device="cpu")
+    backwards = mc.load_evidence(store)[np.array([2, 1, 0])]
+    assert mc.verify(mc.certify([backwards], 2), [backwards], images=whole).differences == ()
     turned = whole.images.clone()
     turned[1] = 255 - turned[1]
     assert mc.verify(verdict, evidence, images=replace(whole, images=turned)).differences
