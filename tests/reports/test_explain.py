@@ -119,6 +119,36 @@ def test_fragile_ballots_count_as_touched(contents: Contents) -> None:
         explain(Contents([near], [PATCH], promise="detection"), 0, PATCH)
 
 
+def test_of_a_pool_the_points_of_all_members_are_told(contents: Contents) -> None:
+    """Those that are left decide, whatever the members say by themselves; those of fragile ballots may be anyone's."""
+    members = [each for each in contents.defenders if isinstance(each, mc.Ballots)]
+    pool = mc.Pool(members, weights=[3, 1, 2])
+    watched = Contents([pool], [PATCH], promise="detection")
+    lines, _, told = explain(watched, 103, PATCH, (9, 0))
+    hit = [each.strategy.touched(PATCH, each.image_size).mask(9, 0) for each in members]
+    left = sum(w * (each.labels[3][~t] == told.clean).sum() for w, each, t in zip((3, 1, 2), members, hit, strict=True))
+    points = sum(w * each.counts()[3, told.clean] for w, each in zip((3, 1, 2), members, strict=True))
+    assert points > left
+    assert any("points   left" in line for line in lines)
+    assert any(line.split()[-2:] == [str(points), str(left)] for line in lines)
+    assert any(line.endswith(f"{sum(map(sum, hit))} of 168 ablations are left out") for line in lines)
+
+    random, seen = np.random.default_rng(2), set()
+    shaken = []
+    for each in members:
+        kind: dict[str, Any] = {"strategy": each.strategy, "image_size": each.image_size, "n_classes": 10}
+        shaken.append(mc.Ballots(each.labels, **kind, distance=random.random(each.labels.shape[:2])).tolerating(0.05))
+    near = Contents([mc.Pool(shaken, weights=[3, 1, 2])], [PATCH])
+    for image in range(40):
+        (one,) = explain(near, image, PATCH, (4, 4))[2].testimonies
+        for tally in one.told.tallies:
+            others = [each for each in one.told.tallies if each != tally]
+            wins = all((tally.most, -tally.label) > (each.kept, -each.label) for each in others)
+            assert wins == (tally.label in one.can_say)
+            seen.add(wins)
+    assert seen == {True, False}
+
+
 def test_a_placement_can_be_chosen(contents: Contents) -> None:
     _, _, told = explain(contents, 103, PATCH, (9, 0))
     assert told == scene(contents.defenders, PATCH, 3, (9, 0))

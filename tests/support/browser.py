@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from majorcert.reports.mask_rows import MaskRow
+from majorcert.reports.rooms import Told
 from majorcert.reports.story import Scene, Testimony
 
 Open = Callable[..., Any]
@@ -40,18 +41,20 @@ def told_by_core(told: Scene) -> dict[str, Any]:
 
 
 def _testimony(one: Testimony) -> dict[str, Any]:
+    """Points are counted in the terminal; the page counts votes alone."""
+    told = one.told if one.told.unit == "votes" else Told()
     return {
         "name": one.name,
         "label": one.label,
         "canSay": list(one.can_say),
         "tallies": [
             {"label": tally.label, "votes": tally.votes, "kept": tally.kept, "most": tally.most}
-            for tally in one.told.tallies
+            for tally in told.tallies
         ],
-        "nTouched": one.told.n_touched,
-        "nAblations": one.told.n_ablations,
-        "remark": one.told.remark,
-        "rows": [_row(row) for row in one.told.rows],
+        "nTouched": told.n_touched,
+        "nAblations": told.n_ablations,
+        "remark": told.remark,
+        "rows": [_row(row) for row in told.rows],
     }
 
 

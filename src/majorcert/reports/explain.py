@@ -158,7 +158,10 @@ def _without(one: Testimony, names: Sequence[str]) -> list[str]:
         return lines
     shown = told.tallies[:MOST_TALLIES]
     widest = max([5, *(len(names[tally.label]) for tally in shown)])
-    lines += [f"  {told.n_touched} of {told.n_ablations} ablations are left out", f"  {'label':{widest}}  votes   left"]
+    lines += [
+        f"  {told.n_touched} of {told.n_ablations} ablations are left out",
+        f"  {'label':{widest}} {told.unit:>6}   left",
+    ]
     return [*lines, *(f"  {names[tally.label]:{widest}}  {tally.votes:5}  {tally.kept:5}" for tally in shown)]
 
 

@@ -3,6 +3,7 @@
 A room has a name, NAME.html and NAME.js among the templates, and a row here; a kind without one is shown by its reach.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil, sqrt
@@ -116,6 +117,21 @@ def _tell_ballots(one: Ballots, patch: Patch, placement: Placement) -> Told:
     return _counted(one.counts()[0], kept, touched, np.flatnonzero(one.counts()[0]), n_fragile=n_fragile)
 
 
+def _tell_pool(one: Pool, patch: Patch, placement: Placement) -> Told:
+    """Of all members together, in points."""
+    told = [_tell_ballots(member, patch, placement) for member in one.members]
+    gain, votes, kept = 0, Counter[int](), Counter[int]()
+    for weight, each in zip(one.weights, told, strict=True):
+        gain += weight * (each.n_touched + each.n_fragile)
+        for tally in each.tallies:
+            votes[tally.label] += weight * tally.votes
+            kept[tally.label] += weight * tally.kept
+    order = sorted(votes, key=lambda label: (-votes[label], label))
+    tallies = tuple(Tally(at, votes[at], kept[at], kept[at] + gain) for at in order)
+    n_touched, n_fragile = sum(each.n_touched for each in told), sum(each.n_fragile for each in told)
+    return Told(tallies, n_touched, n_fragile, sum(each.n_ablations for each in told), "points")
+
+
 def _tell_clipped(one: ClippedScores, patch: Patch, placement: Placement) -> Told:
     touched = one.scores.strategy.touched(patch, one.image_size).mask(*placement)
     kept = one.scores.points[0][~touched].sum(axis=0, dtype=np.int64)
@@ -219,6 +235,7 @@ ROOMS: Mapping[type[Evidence], Room] = {
         title=lambda pool: "pool of " + ", ".join(str(member.strategy) for member in pool.members),
         alone={"pool": "local"},
         detects=True,
+        tell=_tell_pool,
     ),
     MaskPairs: Room(
         "pairs",
