@@ -315,6 +315,17 @@ def test_detection_looks_only_where_a_mask_changes_the_label(monkeypatch: pytest
         mc.detect([noisy(200)], 2, slack=1)
 
 
+def test_masks_may_recover_a_label_that_they_do_not_detect() -> None:
+    """Of the pixel in fourth place the first cover is not the one that proves the label: alone it says another."""
+    table = np.ones((1, 4, 4), dtype=np.int64)
+    table[0, 1, 1] = 0
+    pairs = mc.MaskPairs(table, masks="masks:1x3/1", image_size=(1, 6), n_classes=2)
+    found = mc.joint([pairs], 1)
+    assert found.holds.tolist() == ["recovery"]
+    assert found.detection.alert.tolist() == [True]
+    assert found.detection.safe.tolist() == [[[True, True, True, False, True, True]]]
+
+
 def test_fragile_rows_prove_nothing() -> None:
     """Tables that differ from the recorded one only where both rows are fragile: a safe label stays in all of them."""
     table = np.ones((1, 4, 4), dtype=np.int64)
