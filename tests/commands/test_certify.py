@@ -177,6 +177,8 @@ def test_promises_side_by_side(tmp_path: Path) -> None:
     assert lines[2]["n_at_will"] == expected.alertable.sum()
     saved = mc.Verdict.load(out / "03-unwavering-1x1.jsonl")
     assert saved.holds.tolist() == expected.holds.tolist()
+    alone = ("unwavering" if each == "joint" else each for each in how)
+    assert told(*alone) == lines[2:]
     table = asked(*how)
     header, *_, unwavering = (line.split("\t") for line in table.stdout.splitlines())
     shown = dict(zip(header, unwavering, strict=True))

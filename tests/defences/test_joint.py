@@ -198,6 +198,33 @@ def test_unwavering_is_what_the_audit_says(case: Case) -> None:
     assert (found.detection.certified >= found.recovery.certified).all()
 
 
+def test_each_image_is_judged_by_its_own_label(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Images of three labels, of which some drop out in every round, say together what each says alone."""
+    monkeypatch.setattr("majorcert.defences.joint.Voting.at_worst", Unknown.at_worst)
+    random = np.random.default_rng(4)
+    label, odd = random.integers(3, size=(60, 1)), random.random((60, 9)) < random.random((60, 1)) / 2
+    votes = np.where(odd, random.integers(3, size=(60, 9)), label)
+    about: dict[str, Any] = {"image_size": (1, 9), "n_classes": 3}
+    bands = [mc.Ballots(votes, strategy=spec, **about) for spec in ("columns:1", "columns:2")]
+    bands.append(mc.Ballots(votes[:, ::-1], strategy="columns:1", **about))
+    holds = mc.joint(bands, 1).holds
+    assert holds.tolist() == [mc.joint([each[[k]] for each in bands], 1).holds[0] for k in range(60)]
+    assert len({(said, y) for said, y in zip(holds, bands[0].label, strict=True) if said == "unwavering"}) == 3
+
+
+def test_a_fragile_row_does_not_outvote_an_alarm() -> None:
+    """One mask hides everything; of the others one is sure whatever happens, and one can only be alarmed."""
+    about: dict[str, Any] = {"image_size": (1, 9), "n_classes": 2}
+    pairs = mc.MaskPairs([[[1]]], masks="masks:1/9", **about, distance=[[0.05]])
+    voting = [mc.Ballots([votes], strategy="columns:1", **about) for votes in ([1] * 9, [1] * 6 + [0] * 3)]
+    for tolerance, holds in ((0.01, "unwavering"), (0.1, "recovery")):
+        evidence = [pairs.tolerating(tolerance), *voting]
+        found = mc.joint(evidence, 1)
+        assert found.holds.tolist() == [holds]
+        told = [literally.testimony(each, each.provenance, 0, (1, 1)) for each in evidence]
+        assert opinion_of("unwavering", told).certified == found.unwavering.certified[0]
+
+
 def test_where_nobody_looks_nothing_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
     case = drawn(("rows:1", "columns:2", "blocks:2/2"), (5, 6), (2, 2), 3, 30)
     whole = mc.joint(case.ballots(), 2).holds.tolist()

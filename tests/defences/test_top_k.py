@@ -125,6 +125,13 @@ def test_one_label_must_be_shared_out_and_several_need_not() -> None:
     assert mc.top_k(columns("3", "3", "3", "1", "2"), 1, 2, per_ballot=1).certified.all()
 
 
+def test_who_is_ahead_already_has_nothing_to_give_away() -> None:
+    """Without the last three, 0 leads by 3 to 1; 2 and 3 lack two votes each, and there are only three to share out."""
+    votes = ("0", "0", "0", "1", "1", "1", "1")
+    assert mc.top_k(columns(*votes), (1, 3), 3, per_ballot=1).certified.tolist() == [True]
+    assert mc.top_k(columns(*votes), (1, 3), 3, per_ballot=2).certified.tolist() == [False]
+
+
 def test_what_is_on_record_is_used() -> None:
     votes = ("3", "3", "3", "3", "1", "1", "2", "2")
     assert not mc.top_k(columns(*votes), 1, 2).certified.any()
