@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 import majorcert as mc
 from majorcert.commands.app import app
 from majorcert.nets.models import ModelConfig, build
+from majorcert.reports.attack_record import alerts_told
 
 torch.set_num_threads(1)
 NAMES, CONFIG = ("red", "green", "blue"), ModelConfig("small", 5, 3, width=4)
@@ -189,12 +190,12 @@ def test_attack_counts_changes_alerts_and_what_is_silent(folder: Path, tmp_path:
     assert found["n_certified_attacked"] == ensemble.detect(pictures(), 2).certified.sum()
     assert found["n_certified_flipped"] == 0
     told = asked(*how).stderr
-    for name, words in (
-        ("n_changed", "label changed"),
-        ("n_alerts", "alert raised"),
-        ("n_flipped", "without an alert"),
-    ):
-        assert f"{words}: {found[name]}" in told
+    assert f"label changed: {found['n_changed']}, of these without an alert: {found['n_flipped']}; " in told
+    counts = {"n_changed": 5, "n_flipped": 2, "n_alerts": 9, "n_alerts_clean": 3}
+    assert alerts_told({"defended": counts}) == [
+        "images whose label changed: 5, of these without an alert: 2; "
+        "images on which an alert was raised: 9, and which raise one as they are: 3"
+    ]
     facts = json.loads(asked("info", tmp_path / "out", "--json").stdout)
     assert facts["promise"] == "detection"
     assert facts["defended"]["n_alerts"] == found["n_alerts"]

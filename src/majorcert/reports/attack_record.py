@@ -124,11 +124,12 @@ def attack_table(summary: Mapping[str, Any]) -> tuple[list[str], list[list[str]]
 
 
 def alerts_told(summary: Mapping[str, Any]) -> list[str]:
-    """Under detection: how many labels changed, and how many of these silently."""
+    """Under detection: how many labels changed, how many of these silently, and how many images raised an alert."""
     told = summary["defended"]
     if "n_alerts" not in told:
         return []
     return [
-        f"images whose label changed: {told['n_changed']}, with an alert raised: {told['n_alerts']}, "
-        f"changed without an alert: {told['n_flipped']}"
+        f"images whose label changed: {told['n_changed']}, of these without an alert: {told['n_flipped']}; "
+        f"images on which an alert was raised: {told['n_alerts']}, and which raise one as they are: "
+        f"{told['n_alerts_clean']}"
     ]
