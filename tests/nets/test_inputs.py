@@ -55,6 +55,19 @@ def test_pictures_are_resized_and_defenders_take_them() -> None:
     assert "3 classes, images of 6x5" in html
 
 
+def test_all_defenders_see_what_a_loader_gives_in_one_order() -> None:
+    """One that shuffles gives another order each time it is asked; labels of different images are no majority."""
+    brightness = lambda views: torch.stack([views.mean(dim=(1, 2, 3)), torch.full((len(views),), 0.5)], dim=1)  # noqa: E731
+    bright = torch.full((64, 3, *SIZE), 255, dtype=torch.uint8)
+    bright[::2] = 0
+    defenders = [mc.Defender(brightness, "columns:5", threshold=None, image_size=SIZE) for _ in range(3)]
+    ensemble, loader = mc.Ensemble(defenders), DataLoader(bright, shuffle=True)  # type: ignore[arg-type]
+    assert np.bincount(ensemble.predict(bright)).tolist() == [32, 32]
+    assert np.bincount(ensemble.predict(loader)).tolist() == [32, 32]
+    assert ensemble.certify(loader, 1).certified.shape == (64,)
+    assert mc.Ensemble(defenders, pooled=True).predict(loader).shape == (64,)
+
+
 @pytest.mark.parametrize(
     ("images", "said"),
     [

@@ -29,7 +29,7 @@ from majorcert.nets.bounding import BoundsDefender
 from majorcert.nets.compact import Bits
 from majorcert.nets.defender import Defender
 from majorcert.nets.ensemble_file import member_folders, resolved, saved_pooled, suited_to, write_members
-from majorcert.nets.images import Images
+from majorcert.nets.images import Images, as_tensor
 from majorcert.nets.masking import MaskingDefender
 from majorcert.nets.member import Member, Promise
 from majorcert.nets.rules import VOTES
@@ -111,20 +111,29 @@ class Ensemble:
 
     def ballots(self, images: Images) -> list[Ballots]:
         """The ballots of each defender, if all of them vote."""
-        return [defender.ballots(images) for defender in self.voting]
+        seen = self._seen(images)
+        return [defender.ballots(seen) for defender in self.voting]
 
     def evidence(self, images: Images, *, promise: Promise | None = None) -> list[Evidence]:
         """The evidence of each defender, or of their pool; images and promise as for `Defender.evidence`."""
         if self.pooled:
             return [Pool(self.ballots(images))]
-        return [defender.evidence(images, promise=promise) for defender in self.defenders]
+        seen = self._seen(images)
+        return [defender.evidence(seen, promise=promise) for defender in self.defenders]
 
     def predict(self, images: Images) -> Ints:
         """(images,) the label of each image: the plurality of the defenders' labels, or of all their votes."""
         if self.pooled:
             return clean_label(self.evidence(images))
-        labels = np.stack([defender.predict(images) for defender in self.defenders], axis=1)
+        seen = self._seen(images)
+        labels = np.stack([defender.predict(seen) for defender in self.defenders], axis=1)
         return plurality_of_labels(labels, len(self.class_names))
+
+    def _seen(self, images: Images) -> Images:
+        """The same images for all defenders: a loader may give other ones, or another order, when asked again."""
+        if isinstance(images, torch.Tensor | np.ndarray):
+            return images
+        return as_tensor(images, self.channels, self.image_size, self.resizing)
 
     def certify(self, images: Images, patch: Patch, *, reach: ReachKind = "exact") -> Verdict:
         """Whether any placement of the patch could change the label that `predict` gives to each image."""
