@@ -1,5 +1,6 @@
 """Images as people hold them: arrays, tensors, PIL images, lists and loaders say the same of the same pixels."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from torch.utils.data import DataLoader, TensorDataset
 import majorcert as mc
 from majorcert.errors import DataError
 from majorcert.nets.images import as_tensor
+from majorcert.nets.sources.decode import read_image
 
 SIZE = (6, 5)
 ARRAY = np.random.default_rng(0).integers(0, 256, size=(4, *SIZE, 3), dtype=np.uint8)
@@ -41,6 +43,19 @@ def test_grey_ones_and_single_pictures() -> None:
         assert torch.equal(as_tensor(images, 1, SIZE), expected)
     assert torch.equal(as_tensor(Image.fromarray(grey[0]), 1, SIZE), expected[:1])
     assert as_tensor([], 3, SIZE).shape == (0, 3, *SIZE)
+
+
+def test_pictures_say_what_their_files_say(tmp_path: Path) -> None:
+    """Upright, on white where they are transparent, with 16 bits of grey in 8; as `predict` reads the file."""
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    Image.fromarray(ARRAY[0]).save(tmp_path / "turned.png", exif=exif)
+    Image.fromarray(np.dstack([ARRAY[0], ARRAY[1, ..., 0]])).save(tmp_path / "clear.png")
+    Image.fromarray(ARRAY[0, ..., 0].astype(np.uint16) * 257).save(tmp_path / "deep.png")
+    for name in ("turned.png", "clear.png", "deep.png"):
+        for channels in (1, 3):
+            expected = read_image(tmp_path / name, SIZE, channels)
+            assert np.array_equal(as_tensor(Image.open(tmp_path / name), channels, SIZE)[0].numpy(), expected), name
 
 
 def test_pictures_are_resized_and_defenders_take_them() -> None:
@@ -75,6 +90,7 @@ def test_all_defenders_see_what_a_loader_gives_in_one_order() -> None:
         ("photo.png", "got str"),
         ([ARRAY[0, :3]], "expected an array"),
         ([TENSOR.float()], "divide by 255"),
+        (Image.new("F", SIZE), "a PIL image cannot be used: its pixels are not whole numbers"),
     ],
 )
 def test_other_things_are_refused(images: Any, said: str) -> None:

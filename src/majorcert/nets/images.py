@@ -19,7 +19,8 @@ from majorcert.core.threat import ImageSize
 from majorcert.errors import DataError
 from majorcert.errors.checks import parsed
 from majorcert.files.photo import SQUASHED, Resizing
-from majorcert.nets.sources.decode import resized
+from majorcert.files.untrusted import reason
+from majorcert.nets.sources.decode import plain_picture, resized
 
 Images = Tensor | npt.NDArray[Any] | Sequence[Any] | DataLoader[Any]
 
@@ -35,7 +36,7 @@ def as_tensor(images: Any, channels: int, image_size: ImageSize, resizing: Resiz
     if isinstance(images, list | tuple | DataLoader):
         return _joined(images, channels, image_size, resizing)
     if _is_picture(images):
-        images = np.array(resized(images.convert("L" if channels == 1 else "RGB"), image_size, resizing))[None]
+        images = _pixels(images, channels, image_size, resizing)[None]
     if isinstance(images, Tensor):
         expected = f"a tensor of shape (N, {channels}, {height}, {width})"
         tensor = images.detach().cpu()
@@ -77,6 +78,14 @@ def _joined(images: Any, channels: int, image_size: ImageSize, resizing: Resizin
     if len({part.dtype for part in parts}) > 1:
         raise DataError("some of the images are uint8 and some floating point; give all of them in one way")
     return torch.cat(parts) if parts else torch.zeros((0, channels, *image_size), dtype=torch.uint8)
+
+
+def _pixels(picture: Any, channels: int, image_size: ImageSize, resizing: Resizing) -> npt.NDArray[np.uint8]:
+    """(height, width, channels), of grey (height, width): what would be read from the file of a PIL image."""
+    try:
+        return np.array(resized(plain_picture(picture, channels), image_size, resizing))
+    except (OSError, ValueError) as error:  # Pillow decodes when pixels are first asked for
+        raise DataError(f"a PIL image cannot be used: {reason(error)}") from None
 
 
 def _is_picture(image: Any) -> bool:

@@ -44,7 +44,7 @@ def read_photo(
         with opened(path) as file:
             if file.width * file.height > MAX_PIXELS:
                 raise DataError(f"{path} claims {file.width}x{file.height} pixels, over the limit of {MAX_PIXELS}")
-            image = _plain(file, channels)
+            image = plain_picture(file, channels)
             photo_size = image.height, image.width
             pixels = np.asarray(image if image_size is None else resized(image, image_size, resizing), dtype=np.uint8)
     except DataError:
@@ -123,7 +123,7 @@ def opened(path: Path) -> "ImageFile":
     raise DataError(f"cannot read the image {path}: it is no image of a kind that is read, {KINDS}")
 
 
-def _plain(file: "ImageFile", channels: int | None) -> "Image":
+def plain_picture(file: "Image", channels: int | None) -> "Image":
     """The decoded image, upright, of mode L or RGB, on white where it is transparent."""
     from PIL import Image, ImageOps
 
