@@ -27,6 +27,8 @@ TENSOR = torch.from_numpy(ARRAY).permute(0, 3, 1, 2).contiguous()
         list(ARRAY),
         tuple(TENSOR),
         [Image.fromarray(each) for each in ARRAY],
+        np.asfortranarray(ARRAY),
+        ARRAY[::-1].copy()[::-1],
         [ARRAY[0], TENSOR[1], Image.fromarray(ARRAY[2]), ARRAY[3:]],
         DataLoader(TensorDataset(TENSOR, torch.arange(4)), batch_size=3),
         DataLoader(TENSOR, batch_size=2),  # type: ignore[arg-type]
@@ -34,6 +36,16 @@ TENSOR = torch.from_numpy(ARRAY).permute(0, 3, 1, 2).contiguous()
 )
 def test_all_say_the_same(images: Any) -> None:
     assert torch.equal(as_tensor(images, 3, SIZE), TENSOR)
+
+
+def test_arrays_of_any_byte_order_and_those_that_cannot_be_written_to() -> None:
+    for kind in (">f4", ">f8", "<f4"):
+        assert torch.equal(as_tensor((ARRAY // 255).astype(kind), 3, SIZE), (TENSOR // 255).float())
+    with pytest.raises(DataError, match=r"got torch\.uint16"):
+        as_tensor(ARRAY.astype(">u2"), 3, SIZE)
+    mapped = ARRAY[..., 0].copy()
+    mapped.flags.writeable = False
+    assert torch.equal(as_tensor(mapped, 1, SIZE), TENSOR[:, :1])
 
 
 def test_grey_ones_and_single_pictures() -> None:

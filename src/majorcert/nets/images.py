@@ -46,7 +46,8 @@ def as_tensor(images: Any, channels: int, image_size: ImageSize, resizing: Resiz
             images = images[..., None]
         if images.dtype.kind not in "uf":
             raise DataError(f"images are uint8 (0 to 255) or floating point (0 to 1), got {images.dtype}")
-        tensor = torch.from_numpy(np.ascontiguousarray(np.moveaxis(images, -1, 1) if images.ndim == 4 else images))
+        first = np.moveaxis(images, -1, 1) if images.ndim == 4 else images
+        tensor = torch.from_numpy(np.array(first, images.dtype.newbyteorder("="), order="C"))
     else:
         raise DataError(
             f"images are a torch tensor, a NumPy array, a PIL image, or a list or DataLoader of such; got "
