@@ -141,6 +141,20 @@ def test_a_part_can_be_read_alone_and_certified_alike(tmp_path: Path) -> None:
     assert np.array_equal(mc.majorcert([part], mc.Patch(2)).safe, whole.safe[500:520])
 
 
+def test_a_part_is_read_in_any_order(tmp_path: Path) -> None:
+    ballots = some_ballots(10)
+    writer = EvidenceWriter.open(tmp_path / "evidence", ballots[:0], 10, chunk=4)
+    for start in (0, 4, 8):
+        writer.write(slice(start, min(start + 4, 10)), ballots[start : start + 4])
+    for images in (slice(None, None, -1), slice(7, 1, -3), slice(-2, None, -4), slice(3, 9, -1), slice(None, None, 3)):
+        part = mc.Ballots.load(tmp_path / "evidence", images)
+        assert np.array_equal(part.labels, ballots[images].labels), images
+        assert np.array_equal(part.images, ballots[images].images), images
+    (tmp_path / "evidence/labels/c/1/0/0").write_bytes(b"damaged")
+    with pytest.raises(mc.StoreError, match="the chunk is damaged"):
+        mc.Ballots.load(tmp_path / "evidence", slice(None, None, -1))
+
+
 def test_saving_replaces_a_store_but_nothing_else(tmp_path: Path) -> None:
     some_ballots(5).save(tmp_path / "evidence")
     some_ballots(6).save(tmp_path / "evidence")

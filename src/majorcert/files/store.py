@@ -217,14 +217,17 @@ class Store:
     def read(self, name: str, images: slice = slice(None)) -> Array:
         """A part of an array, as it is on disk."""
         array, column = self.array(name), self.kind.every[name]
-        start, stop, _ = images.indices(array.shape[0])
+        wanted = range(array.shape[0])[images]
+        forwards = wanted if wanted.step > 0 else wanted[::-1]  # Zarr reads in no other direction
+        part = slice(forwards.start, forwards.stop, forwards.step) if wanted else slice(0, 0)
         with explained(self.path, "read"):
             n_bytes = math.prod(array.chunks) * array.dtype.itemsize
-            numbers = range(start // array.chunks[0], -(-stop // array.chunks[0])) if stop > start else range(0)
+            numbers = range(part.start // array.chunks[0], -(-part.stop // array.chunks[0]))
             check_room(len(numbers) * n_bytes * column.room, f"{name!r} (read fewer images at a time)")
             if "://" not in self.path:
                 check_chunks(Path(self.path) / name, n_bytes, numbers, array.ndim)
-            return np.asarray(array[images])
+            found = np.asarray(array[part])
+            return found if forwards == wanted else found[::-1]
 
 
 def unwritten(array: Array) -> npt.NDArray[np.bool_]:
