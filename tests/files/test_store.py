@@ -327,7 +327,9 @@ def test_only_whole_chunks_are_written(tmp_path: Path, part: slice) -> None:
 
 def test_provenance_cannot_pose_as_another_format(tmp_path: Path) -> None:
     facts = {"strategy": "columns:1", "image_size": (1, 2), "n_classes": 2}
-    mc.Ballots([[0, 1]], **facts, provenance={"version": "2.1", "format": "mine"}).save(tmp_path / "evidence")
+    mc.Ballots([[0, 1]], **facts, provenance={"version": "2.1", "format": "mine", "seal": 3}).save(
+        tmp_path / "evidence"
+    )
     assert len(mc.Ballots.load(tmp_path / "evidence")) == 1
 
 

@@ -35,7 +35,7 @@ def seal_of(attributes: Mapping[str, Any], arrays: Sequence[str]) -> dict[str, A
 
 def sealed(attributes: Mapping[str, Any], arrays: Sequence[str]) -> dict[str, Any]:
     """The attributes of a store of these arrays, with its format and its seal."""
-    described = {**attributes, "format": FORMAT, "version": VERSION}
+    described = {**unsealed(attributes), "format": FORMAT, "version": VERSION}
     return {**described, SEAL: seal_of(described, arrays)}
 
 
