@@ -1,4 +1,5 @@
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -101,6 +102,7 @@ def test_ballots_that_make_no_sense(labels: list, changes: dict, message: str) -
         (np.zeros((4, 3)), 0.3, r"expected \(images, ablations, classes\) scores"),
         (np.zeros((1, 4, 1)), 0.3, r"expected \(images, ablations, classes\) scores"),
         (np.zeros((1, 4, 3)), -0.1, "a threshold is a number of 0 or more"),
+        (np.zeros((1, 4, 3)), "0.3", "a threshold is a number of 0 or more"),
         (np.zeros((1, 4, 3)), float("nan"), "a threshold is a number of 0 or more"),
         (np.zeros((1, 5, 3)), 0.3, "makes 4 ablations"),
     ],
@@ -204,10 +206,13 @@ def test_sets_that_leave_out_placements_are_refused() -> None:
 
 
 @pytest.mark.parametrize("number", [float, np.float32, np.float64])
-def test_the_kind_of_number_of_a_threshold_does_not_matter(number: type) -> None:
+def test_the_kind_of_number_of_a_threshold_does_not_matter(number: type, tmp_path: Path) -> None:
     scores = np.full((1, 4, 3), 0.7, dtype=np.float32)
     ballots = mc.Ballots.from_scores(scores, threshold=number(0.7), strategy="columns:2", image_size=(4, 4))
     assert ballots.counts().tolist() == [[4, 4, 4]]
+    ballots.save(tmp_path / "ballots")
+    mc.drs(ballots, 1).save(tmp_path / "verdict.jsonl")
+    assert mc.Verdict.load(tmp_path / "verdict.jsonl").defenders == (mc.load_evidence(tmp_path / "ballots").provenance,)
 
 
 @pytest.mark.parametrize("chosen", [np.full(10_000, 1), np.array([0, 2, 0]), np.array([-1, 2])])

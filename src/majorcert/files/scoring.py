@@ -25,7 +25,7 @@ COARSE = -(2**20)
 def ballots_of(scores: npt.NDArray[Any], threshold: float | None, **about: Any) -> dict[str, Any]:
     """What `Ballots` takes for the votes that (images, ablations, classes) scores cast."""
     votes = votes_from_scores(scores, threshold)
-    origin = {**(about.pop("provenance", None) or {}), "threshold": threshold}
+    origin = {**(about.pop("provenance", None) or {}), "threshold": None if threshold is None else float(threshold)}
     facts = {"n_classes": scores.shape[2], "provenance": origin, "distance": distance_of(scores, threshold)}
     return {"labels": votes, **facts, **about}
 
@@ -41,8 +41,8 @@ def votes_from_scores(scores: npt.NDArray[Any], threshold: float | None) -> Ints
     number = np.min_scalar_type(-scores.shape[2])
     if threshold is None:
         return scores.argmax(axis=2)[:, :, None].astype(number)
-    if not np.isfinite(float(threshold)) or threshold < 0:
-        raise BallotsError(f"a threshold is a number of 0 or more, or None for the top label alone; got {threshold}")
+    if not (isinstance(threshold, int | float | np.number) and 0 <= threshold < np.inf):
+        raise BallotsError(f"a threshold is a number of 0 or more, or None for the top label alone; got {threshold!r}")
     votes = scores >= float(threshold)
     most = max(1, int(votes.sum(axis=2).max(initial=0)))
     order = np.argsort(~votes, axis=2, kind="stable")[:, :, :most]
