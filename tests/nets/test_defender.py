@@ -80,6 +80,12 @@ def test_ballots_are_the_scores_at_the_threshold() -> None:
     assert found.ballots(images).provenance["images_sha256"] == sha256(images)
 
 
+def test_a_threshold_may_be_numpys(tmp_path: Path) -> None:
+    defender = Defender(_mean, "columns:3", threshold=np.float32(0.3), image_size=SIZE)
+    defender.evidence(np.zeros((2, *SIZE, 3), np.uint8)).save(tmp_path / "evidence")
+    assert mc.load_evidence(tmp_path / "evidence").provenance["threshold"] == pytest.approx(0.3)
+
+
 @pytest.mark.parametrize("threshold", [None, 0.3])
 def test_ballots_carry_their_distances_from_the_same_pass(threshold: float | None) -> None:
     passes: list[int] = []
@@ -282,7 +288,7 @@ def test_ensembles_of_nothing_or_of_different_kinds_are_refused(tmp_path: Path) 
     ("build_it", "error", "message"),
     [
         (lambda: Defender(_mean, "columns:3", image_size=32), mc.StrategyError, r"\(height, width\).*got 32"),  # type: ignore[arg-type]
-        (lambda: Defender(_mean, "columns:3", threshold=30, image_size=SIZE), mc.BallotsError, "got 30; .* it is 0.3"),
+        (lambda: Defender(_mean, "columns:3", threshold=30, image_size=SIZE), mc.BallotsError, r"got 30\.0; .*is 0.3"),
         (lambda: Ensemble([nn.Linear(3, 4)]), ModelError, r"list of defenders, got Linear; .*mc.Defender\(network"),  # type: ignore[list-item]
         (lambda: Defender(_softmax, "columns:3", image_size=SIZE), ModelError, "probabilities.* should return logits"),
         (lambda: Defender(_nan, "columns:3", image_size=SIZE), ModelError, "not finite"),

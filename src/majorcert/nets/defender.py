@@ -83,7 +83,8 @@ class Defender(Member):
         compiled: bool = False,
     ) -> None:
         cut = read_strategy(strategy) if isinstance(strategy, str) else strategy
-        kind: dict[str, Any] = {"model": model, "strategy": cut, "view": view, "threshold": threshold, "rule": rule}
+        least = None if threshold is None else float(threshold)  # NumPy's numbers are no JSON
+        kind: dict[str, Any] = {"model": model, "strategy": cut, "view": view, "threshold": least, "rule": rule}
         kind |= {"channels": channels, "class_names": class_names, "config": config, "factory": factory}
         kind |= {"training": training, "device": device, "precision": precision}
         self._describe(image_size, batch_size=batch_size, compiled=compiled, **kind)
