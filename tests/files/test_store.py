@@ -333,6 +333,14 @@ def test_provenance_cannot_pose_as_another_format(tmp_path: Path) -> None:
     assert len(mc.Ballots.load(tmp_path / "evidence")) == 1
 
 
+def test_provenance_that_is_not_json_is_told(tmp_path: Path) -> None:
+    ballots = mc.Ballots([[0, 1]], strategy="columns:1", image_size=(1, 2), n_classes=2, provenance={"by": {1, 2}})
+    for save in (ballots.save, mc.drs(ballots, 1).save):
+        with pytest.raises(mc.StoreError, match=r"mine: the provenance of the evidence is not plain JSON \(Object of"):
+            save(tmp_path / "mine")
+    assert not any(tmp_path.iterdir())
+
+
 def test_a_lost_index_of_images_is_noticed(tmp_path: Path) -> None:
     some_ballots(20)[np.arange(19, -1, -1)].save(tmp_path / "evidence")
     shutil.rmtree(tmp_path / "evidence" / "images" / "c")

@@ -18,6 +18,7 @@ from majorcert.errors import EvidenceError, MajorcertError, StoreError
 from majorcert.files.atomic import replacing
 from majorcert.files.kinds import BALLOTS, Array, Arrays, Facts, MaskFacts, PoolFacts, kind_of, scores_of
 from majorcert.files.packing import PLAIN, Packing
+from majorcert.files.seal import plain_provenance
 from majorcert.files.store import Store, unwritten
 from majorcert.files.untrusted import check_room, reason, typed
 
@@ -39,9 +40,10 @@ def save_arrays(
         Store.open(path)
     if not np.array_equal(images, np.arange(len(images))):
         arrays = {**arrays, "images": images}
+    known = plain_provenance(dict(attributes), path)
     with replacing(path) as beside:
         shapes = {name: (array.shape, array.dtype) for name, array in arrays.items()}
-        Store.create(beside, shapes, attributes, packing).write(slice(None), arrays)
+        Store.create(beside, shapes, known, packing).write(slice(None), arrays)
 
 
 def load_evidence(path: str | PathLike[str], images: slice = slice(None)) -> Evidence:

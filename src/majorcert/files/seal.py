@@ -3,7 +3,11 @@
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from os import PathLike
 from typing import Any
+
+from majorcert.errors import StoreError
+from majorcert.files.untrusted import cleaned
 
 FORMAT = "majorcert-evidence"
 VERSION = 1
@@ -14,6 +18,14 @@ SEAL = "seal"
 def plain(facts: Any) -> Any:
     """What JSON values are after they were written and read."""
     return json.loads(json.dumps(facts, allow_nan=False))
+
+
+def plain_provenance(facts: Any, path: str | PathLike[str]) -> Any:
+    """The same of the provenance of evidence that is to be written there; what is no JSON is told."""
+    try:
+        return plain(facts)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise StoreError(f"{path}: the provenance of the evidence is not plain JSON ({cleaned(error)})") from None
 
 
 def digest(facts: Any) -> str:

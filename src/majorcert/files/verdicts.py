@@ -16,7 +16,7 @@ from majorcert.core.threat import Bools, Patch
 from majorcert.core.verdict import Verdict, Witness
 from majorcert.errors import MajorcertError, StoreError
 from majorcert.files.atomic import replacing
-from majorcert.files.seal import plain
+from majorcert.files.seal import plain_provenance
 from majorcert.files.untrusted import check_room, decoded, plain_size, reason
 
 MAX_CELLS = 2**32
@@ -62,10 +62,7 @@ class Row(msgspec.Struct, omit_defaults=True):
 
 def save_verdict(verdict: Verdict, path: str | PathLike[str]) -> None:
     """Write a header with the provenance, then a row for each image; whole or not at all."""
-    try:
-        defenders = plain([dict(defender) for defender in verdict.defenders])
-    except (TypeError, ValueError, RecursionError) as error:
-        raise StoreError(f"{path}: the provenance of the evidence is not plain JSON ({reason(error)})") from None
+    defenders = plain_provenance([dict(defender) for defender in verdict.defenders], path)
     header = Header(
         version=1,
         method=verdict.method,
