@@ -1,5 +1,6 @@
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -86,6 +87,8 @@ def test_slices_keep_the_place_of_each_image() -> None:
         ([[0, 1, 2, 0]], {"n_classes": 2.9}, "n_classes .* 2 or more, got 2.9"),
         ([[0, 1, 2, 0]], {"image_size": (4, 4.5)}, r"\(height, width\), got \(4, 4.5\)"),
         (np.zeros((2, 4, 0), int), {}, "expected integer labels"),
+        ([[0, 1, 2, 0], [0, 1, 2]], {}, "expected an array, or lists of equal lengths, got list"),
+        ([[0, 1, 2, 0]], {"distance": [[0.1], []]}, "expected an array, or lists of equal lengths, got list"),
     ],
 )
 def test_ballots_that_make_no_sense(labels: list, changes: dict, message: str) -> None:
@@ -105,9 +108,10 @@ def test_ballots_that_make_no_sense(labels: list, changes: dict, message: str) -
         (np.zeros((1, 4, 3)), "0.3", "a threshold is a number of 0 or more"),
         (np.zeros((1, 4, 3)), float("nan"), "a threshold is a number of 0 or more"),
         (np.zeros((1, 5, 3)), 0.3, "makes 4 ablations"),
+        ([[[0.5, 0.5], [1.0]]], 0.3, "expected an array, or lists of equal lengths, got list"),
     ],
 )
-def test_scores_that_make_no_sense(scores: np.ndarray, threshold: float, message: str) -> None:
+def test_scores_that_make_no_sense(scores: Any, threshold: float, message: str) -> None:
     with pytest.raises(mc.BallotsError, match=message):
         mc.Ballots.from_scores(scores, threshold=threshold, strategy="columns:2", image_size=(4, 4))
 

@@ -229,7 +229,7 @@ def test_no_images_are_no_verdicts() -> None:
     assert len(patchguard(example()[:0], mc.Patch(3))) == 0
 
 
-@pytest.mark.parametrize("threshold", [-0.1, 1.0, float("nan")])
+@pytest.mark.parametrize("threshold", [-0.1, 1.0, float("nan"), None, "0.5"])
 def test_a_threshold_is_a_share(threshold: float) -> None:
     with pytest.raises(mc.EvidenceError, match="a masking threshold is a share of 0 or more and under 1"):
         patchguard(example(), mc.Patch(2), threshold=threshold)

@@ -74,7 +74,9 @@ def test_points_that_make_no_sense_are_refused(points: np.ndarray, message: str)
 
 def test_one_and_images_must_fit() -> None:
     for one in (0, 1.5, float("nan"), float("inf"), "1", None):
-        with pytest.raises(mc.BallotsError, match=f"at least 1; got {one}"):
+        with pytest.raises(mc.BallotsError, match=f"at least 1; got {one!r}"):
             Scores(np.zeros((1, 3, 2), dtype=int), one=one, **KIND)
+        with pytest.raises(mc.BallotsError, match=f"at least 1; got {one!r}"):
+            Scores.rounded(np.zeros((1, 3, 2)), one=one, **KIND)
     with pytest.raises(mc.BallotsError, match="index, 0 or more, of each of 1 images"):
         Scores(np.zeros((1, 3, 2), dtype=int), one=1, images=[1, 2], **KIND)

@@ -14,7 +14,7 @@ from majorcert.core.regions import strategy as read_strategy
 from majorcert.core.tally import Bound, Candidates, contenders, count_votes, kept_votes, rewritable
 from majorcert.core.threat import Bools, ImageSize, Patch
 from majorcert.errors import BallotsError
-from majorcert.errors.checks import checked_ballots, checked_record, checked_size, whole
+from majorcert.errors.checks import array_of, checked_ballots, checked_record, checked_size, whole
 from majorcert.errors.frozen import filled, taken
 
 ABSTAIN = NO_LABEL
@@ -61,7 +61,7 @@ class Ballots(Evidence):
         """
         from majorcert.files import scoring
 
-        return cls(**scoring.ballots_of(np.asarray(scores), threshold, **about))
+        return cls(**scoring.ballots_of(array_of(scores), threshold, **about))
 
     def __repr__(self) -> str:
         height, width = self.image_size

@@ -16,7 +16,7 @@ from majorcert.core.plurality import Ints
 from majorcert.core.reach import Evidence, Reach, list_labels
 from majorcert.core.threat import Bools, ImageSize, Patch, as_patch
 from majorcert.errors import BallotsError, StrategyError
-from majorcert.errors.checks import checked_record, checked_size, parsed, whole
+from majorcert.errors.checks import array_of, checked_record, checked_size, parsed, whole
 from majorcert.errors.frozen import filled, taken
 
 WORD = 15
@@ -85,7 +85,7 @@ class Bounds(Evidence):
         """Args: possible: (images, placements, classes) booleans, or the (images, placements, words) made of them."""
         sizes, size = Sizes.parse(sizes) if isinstance(sizes, str) else sizes, checked_size(image_size)
         n_classes = whole(n_classes, "n_classes", BallotsError, least=2)
-        said, array = np.asarray(label), np.asarray(possible)
+        said, array = array_of(label), array_of(possible)
         words = pack(array) if array.dtype == bool and array.shape[2:] == (n_classes,) else array
         shape = (said.size, sizes.n_placements(size), -(-n_classes // WORD))
         if words.dtype != np.int16 or words.shape != shape or said.dtype.kind not in "iu" or said.ndim != 1:

@@ -17,7 +17,7 @@ from majorcert.core.reach import NO_LABEL, Evidence, Reach, list_labels
 from majorcert.core.tally import count_votes
 from majorcert.core.threat import Bools, ImageSize, Patch
 from majorcert.errors import BallotsError, EvidenceError, StrategyError
-from majorcert.errors.checks import checked_labels, checked_record, checked_size, parsed, whole
+from majorcert.errors.checks import array_of, checked_labels, checked_record, checked_size, parsed, whole
 from majorcert.errors.frozen import filled, taken
 
 CHUNK_ENTRIES = 2**24
@@ -134,7 +134,7 @@ class MaskPairs(Evidence):
         masks = Masks.parse(masks) if isinstance(masks, str) else masks
         size, n_classes = checked_size(image_size), whole(n_classes, "n_classes", BallotsError, least=2)
         n = masks.n_masks(size)
-        table = _checked(np.asarray(labels), n, n_classes, f"{masks} on {size[0]}x{size[1]}")
+        table = _checked(array_of(labels), n, n_classes, f"{masks} on {size[0]}x{size[1]}")
         described: dict[str, Any] = {"kind": "mask-pairs", "strategy": str(masks), "masks": str(masks)}
         described |= {"image_size": list(size), "n_classes": n_classes}
         record = checked_record((len(table), n), images, provenance, distance, **described)

@@ -73,9 +73,10 @@ class MaskedScores(Evidence):
                 f"PatchGuard masks the points of scores or votes, and of {described(scores)} there are none"
             )
         mask = as_patch(mask, scores.image_size)
-        share = Fraction(float(threshold)).limit_denominator(FINEST_SHARE) if 0 <= threshold < 1 else Fraction(1)
+        fits = isinstance(threshold, int | float | np.number | Fraction) and 0 <= threshold < 1
+        share = Fraction(float(threshold)).limit_denominator(FINEST_SHARE) if fits else Fraction(1)
         if share >= 1:
-            raise EvidenceError(f"a masking threshold is a share of 0 or more and under 1, got {threshold}")
+            raise EvidenceError(f"a masking threshold is a share of 0 or more and under 1, got {threshold!r}")
         most = scores.most()
         if int(most.sum(dtype=np.int64)) * scores.n_classes * share.denominator >= MOST_POINTS:
             raise EvidenceError(f"up to {most.sum()} points a label are too many to compare; use fewer points for a 1")

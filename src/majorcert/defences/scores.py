@@ -15,7 +15,7 @@ from majorcert.core.regions import Strategy
 from majorcert.core.regions import strategy as read_strategy
 from majorcert.core.threat import ImageSize
 from majorcert.errors import BallotsError
-from majorcert.errors.checks import check_ablations, checked_record, checked_size
+from majorcert.errors.checks import array_of, check_ablations, checked_record, checked_size
 from majorcert.errors.frozen import filled, taken
 
 LARGEST_POINTS = 2**31 - 1
@@ -53,12 +53,11 @@ class Scores:
     ) -> None:
         strategy = read_strategy(strategy) if isinstance(strategy, str) else strategy
         size = checked_size(image_size)
-        array = _checked(np.array(points), strategy, size)
-        if not (isinstance(one, int | float | np.number) and 1 <= one < np.inf and int(one) == one):
-            raise BallotsError(f"`one` is the number of points of a score of 1, so at least 1; got {one}")
+        array = _checked(array_of(points).copy(), strategy, size)
+        one = _whole(one)
         described = {"strategy": str(strategy), "image_size": list(size), "n_classes": array.shape[2]}
-        record = checked_record(array.shape[:1], images, provenance, None, **described, scores_one=int(one))
-        filled(self, points=array, one=int(one), strategy=strategy, image_size=size)
+        record = checked_record(array.shape[:1], images, provenance, None, **described, scores_one=one)
+        filled(self, points=array, one=one, strategy=strategy, image_size=size)
         filled(self, images=record["images"], provenance=record["provenance"])
 
     @classmethod
@@ -68,7 +67,7 @@ class Scores:
         Args:
             about: `strategy`, `image_size` and what else `Scores` takes.
         """
-        array = np.asarray(scores)
+        array, one = array_of(scores), _whole(one)
         if array.dtype.kind != "f" or not (np.isfinite(array).all() and (array >= 0).all() and (array <= 1).all()):
             raise BallotsError("scores are floating-point numbers from 0 to 1, such as softmax; got others, NaN or inf")
         points = np.rint(array.astype(np.float64) * one).astype(np.uint8 if one <= 255 else np.int32)
@@ -132,6 +131,13 @@ def check_solid(ballots: Ballots) -> None:
     """Refuse ballots of which some are fragile."""
     if ballots.fragile is not None:
         raise BallotsError("masking knows no fragile ballots; give the ballots as recorded, without a tolerance")
+
+
+def _whole(one: Any) -> int:
+    """The points of a score of 1."""
+    if not (isinstance(one, int | float | np.number) and 1 <= one < np.inf and int(one) == one):
+        raise BallotsError(f"`one` is the number of points of a score of 1, so at least 1; got {one!r}")
+    return int(one)
 
 
 def _checked(points: npt.NDArray[Any], strategy: Strategy, image_size: ImageSize) -> Points:

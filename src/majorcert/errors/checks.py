@@ -40,6 +40,17 @@ def whole(value: Any, what: str, error: type[MajorcertError], least: int = 1) ->
     return number
 
 
+def array_of(given: npt.ArrayLike) -> Array:
+    """What is given, as an array; lists that differ in length, and tensors that NumPy cannot read, are refused."""
+    try:
+        return np.asarray(given)
+    except (RuntimeError, TypeError, ValueError):
+        raise BallotsError(
+            f"expected an array, or lists of equal lengths, got {type(given).__name__}; of a tensor give its "
+            ".detach().cpu()"
+        ) from None
+
+
 def parsed(text: Any, pattern: str, what: str, error: type[MajorcertError]) -> tuple[str | None, ...]:
     """The groups of the pattern in a text that follows it from end to end; any other text is refused."""
     match = re.fullmatch(pattern, str(text).strip())
@@ -91,7 +102,7 @@ def checked_size(image_size: Any) -> tuple[int, int]:
 
 def checked_images(images: npt.ArrayLike | None, n_images: int) -> Ints:
     """(images,) a copy of the place of each image in its data set, each once; 0, 1, 2, ... when none is given."""
-    index = np.arange(n_images) if images is None else np.asarray(images)
+    index = np.arange(n_images) if images is None else array_of(images)
     if index.shape != (n_images,) or index.dtype.kind not in "iu" or index.min(initial=0) < 0:
         raise BallotsError(
             f"expected an index, 0 or more, of each of {n_images} images, got {index.dtype} {index.shape}"
@@ -106,7 +117,7 @@ def checked_distance(distance: npt.ArrayLike | None, shape: tuple[int, ...]) -> 
     """A copy of how far every score may move before this changes, once it is known to make sense; None if not known."""
     if distance is None:
         return None
-    array = np.asarray(distance)
+    array = array_of(distance)
     if array.dtype.kind != "f" or array.shape != shape:
         raise BallotsError(f"expected one distance for each ballot, {shape}, got {array.dtype} {array.shape}")
     if not (array >= 0).all() or np.isinf(array).any():
@@ -181,7 +192,7 @@ def check_ablations(found: int, what: str, strategy: Any, image_size: Any) -> No
 
 def checked_ballots(labels: npt.ArrayLike, n_classes: int, abstain: int, strategy: Any, image_size: Any) -> Ints:
     """(images, ablations, k) labels in the smallest type, once they are known to be ballots of those ablations."""
-    array = np.asarray(labels)
+    array = array_of(labels)
     if array.ndim not in (2, 3) or array.dtype.kind not in "iu" or array.shape[2:] == (0,):
         raise BallotsError(f"expected integer labels (images, ablations, k), got {array.dtype} {array.shape}")
     array = array[:, :, None] if array.ndim == 2 else array
