@@ -28,8 +28,9 @@ def detect(defenders: Sequence[Evidence], patch: Patch, *, slack: int = 0) -> Ve
     patch, slack = as_patch(patch, defenders[0].image_size), checked_slack(slack, len(defenders))
     safe, witnesses = _left(defenders, patch, slack)
     recorded = [offered(defender, "as_recorded")() for defender in defenders]
-    if slack:
-        alert = _outvoted(recorded[0], patch, slack)
+    if slack:  # a label that is certified leads by so much everywhere, so that no other one does
+        alert = ~np.asarray(safe.all(axis=(1, 2)))
+        alert[alert] = _outvoted(recorded[0][np.flatnonzero(alert)], patch, slack)
     else:  # without a tolerance each set is one label: there is an alert where another one is their plurality
         same = all(ours is theirs for ours, theirs in zip(defenders, recorded, strict=True))
         alert = ~np.asarray((safe if same else _left(recorded, patch, slack)[0]).all(axis=(1, 2)))
