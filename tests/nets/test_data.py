@@ -300,7 +300,12 @@ def test_unlabelled_npz_images_need_class_names(tmp_path: Path) -> None:
     assert dataset.n_classes == 2
 
 
-def test_unknown_sources_and_splits_are_refused() -> None:
+def test_unknown_sources_and_splits_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "photo.png").touch()
+    with pytest.raises(
+        DataError, match=r"photo.png' is neither a folder nor an .npz file; give 'digits', 'cifar10', an"
+    ):
+        load(str(tmp_path / "photo.png"), "train")
     with pytest.raises(DataError, match=r"cannot find 'cifar11'; give 'digits', 'cifar10', an image folder or an .npz"):
         load("cifar11", "train")
     with pytest.raises(DataError, match="no split 'dev'; use one of train, val, trainval, test"):

@@ -155,7 +155,8 @@ def load(
         kind: dict[str, Any] = {"image_size": image_size, "channels": channels, "class_names": class_names}
         part = folder.read(path, split, **kind, skip_bad=skip_bad, resizing=resizing, progress=progress)
     else:
-        raise DataError(f"cannot find {spec!r}; give 'digits', 'cifar10', an image folder or an .npz file")
+        what = f"{spec!r} is neither a folder nor an .npz file" if path.exists() else f"cannot find {spec!r}"
+        raise DataError(f"{what}; give 'digits', 'cifar10', an image folder or an .npz file")
     if part is None:
         raise DataError(
             f"{spec} has no test part; use the split 'val', or 'trainval' for all of its images if none was trained on"
