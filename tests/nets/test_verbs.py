@@ -1,9 +1,12 @@
 """Training and voting as functions of the library: what they write is what the command line would."""
 
+import os
+import signal
 import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +18,7 @@ from majorcert.files.truth import read_truth, truth_name
 from majorcert.nets.blueprint import Blueprint
 from majorcert.nets.data import Dataset, load, load_to_train
 from majorcert.nets.hiding import Hiding
-from majorcert.nets.train import Progress
+from majorcert.nets.train import Epoch, Progress
 from majorcert.nets.verbs import train, vote
 
 torch.set_num_threads(1)
@@ -119,6 +122,18 @@ def test_one_folder_is_for_one_ensemble(runs: Path, tmp_path: Path) -> None:
     train(shapes(), tmp_path / "new", strategies=["rows:2", "rows:3"], recipe="digits", epochs=1, progress=meanwhile)
     assert refused
     assert [str(each.strategy) for each in mc.Ensemble.load(tmp_path / "new").defenders] == ["rows:2", "rows:3"]
+
+
+def test_a_request_to_stop_after_the_last_step_of_a_run_is_granted_in_the_next_one(tmp_path: Path) -> None:
+    def stop(cut: Hiding, at: Epoch) -> None:
+        if str(cut) == "rows:2" and at.epoch == at.n_epochs:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    kind: dict[str, Any] = {"strategies": ["rows:2", "columns:2"], "recipe": "digits", "device": "cpu", "epochs": 1}
+    results = train(shapes(), tmp_path / "runs", **kind, after_epoch=stop)
+    assert [result.finished for result in results] == [True, False]
+    results = train(shapes(), tmp_path / "runs", **kind, resume=True)
+    assert [result.finished for result in results] == [True, True]
 
 
 def test_another_ensemble_is_not_replaced_by_going_on_with_it(tmp_path: Path) -> None:

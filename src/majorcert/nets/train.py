@@ -91,6 +91,7 @@ def train(
     before: Callable[[], None] | None = None,
     progress: Callable[[Progress], None] | None = None,
     after_epoch: Callable[[Epoch], None] | None = None,
+    interrupt: Interrupt | None = None,
 ) -> TrainResult:
     """Train a defender on random ablations of random images, and write it to `run_dir`.
 
@@ -106,6 +107,7 @@ def train(
         compiled: compile the network with torch.compile, which takes some seconds first.
         before: called when all is ready to begin.
         after_epoch: called with what came of each; only then are validation images looked at before the end.
+        interrupt: whoever trains several one after the other listens to it throughout; by default this run does.
     """
     whole(checkpoint_every, "checkpoint_every", ModelError)
     run_dir, processes = Path(run_dir), Processes(device)
@@ -119,7 +121,7 @@ def train(
     with (
         torch.random.fork_rng([processes.device] if processes.device.type == "cuda" else []),
         processes,
-        Interrupt() as interrupt,
+        nullcontext(interrupt) if interrupt else Interrupt() as interrupt,
         torch.backends.cudnn.flags(enabled=True, benchmark=True),
     ):
         found = Checkpoint.read(run_dir, about) if resume else None

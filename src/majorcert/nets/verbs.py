@@ -22,6 +22,7 @@ from majorcert.nets.ensemble_file import check_resumed, write_members
 from majorcert.nets.estimate import duration, seconds_of
 from majorcert.nets.folders import check_apart, check_begun
 from majorcert.nets.hiding import Hiding, read_hiding
+from majorcert.nets.interrupt import Interrupt
 from majorcert.nets.member import Member
 from majorcert.nets.mirrors import mirrored_classes
 from majorcert.nets.models import check_named, factories_in
@@ -170,7 +171,8 @@ def train(
     results: Trained = []
     # One defender alone has the folder to itself by its own run.
     shared = len(names) > 1 and place_among()[0] == 0
-    with held(out, resume=resume) if shared else nullcontext():
+    # Asked to stop when a run is about to end, the next one stops at its first step, and can be resumed.
+    with held(out, resume=resume) if shared else nullcontext(), Interrupt() as options["interrupt"]:
         for name, config, learned in zip(names, configs, networks, strict=True):
             options["progress"] = None if progress is None else partial(progress, config.strategy)
             options["after_epoch"] = None if after_epoch is None else partial(after_epoch, config.strategy)
