@@ -78,11 +78,9 @@ def test_the_label_and_the_reach_are_those_of_the_definition(share: Fraction) ->
                 rivals = {c for c in range(case.n_classes) if c != label and oracle.beats(c, most[c], label, least)}
                 assert reach[image, *place] == {label} | rivals
             seen["certified" if verdict.certified[image] else "not"] += 1
-            seen["sure"] += int(masked.sure[image])
             seen["masking decides"] += label != pool.label[image]
             seen["weights decide"] += label != said(case, some, [1, 1], every, share)
     assert min(seen["certified"], seen["not"]) >= 40, seen
-    assert min(seen["sure"], seen["certified"] - seen["sure"]) >= 5, seen
     assert min(seen["masking decides"], seen["weights decide"]) >= 3, seen
 
 

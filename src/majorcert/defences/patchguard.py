@@ -21,7 +21,7 @@ from majorcert.core.verdict import Verdict
 from majorcert.defences.pool import Pool, described
 from majorcert.defences.pooled_votes import PooledVotes
 from majorcert.defences.scores import Scores
-from majorcert.defences.windows import left_standing, masked_certified, masked_reach, most_inside, surely_certified
+from majorcert.defences.windows import left_standing, masked_certified, masked_reach
 from majorcert.errors import EvidenceError
 from majorcert.errors.frozen import filled, taken
 
@@ -64,8 +64,6 @@ class MaskedScores(Evidence):
     """the share of a label's points that a window must exceed to be masked"""
     label: Ints
     """(images,) the label with most points after masking, the smallest of those that tie"""
-    sure: Bools
-    """(images,) is it safe from all that the mask covers, by how far it leads alone?"""
 
     def __init__(self, scores: Scores | PooledVotes, mask: Patch, threshold: float = 0.0) -> None:
         if not isinstance(scores, Scores | PooledVotes):
@@ -80,14 +78,9 @@ class MaskedScores(Evidence):
         most = scores.most()
         if int(most.sum(dtype=np.int64)) * scores.n_classes * share.denominator >= MOST_POINTS:
             raise EvidenceError(f"up to {most.sum()} points a label are too many to compare; use fewer points for a 1")
-        windows, total = scores.strategy.touched(mask, scores.image_size), scores.totals()
-        # Who leads by so much without masking leads with it, whatever the loudest windows are.
-        label = plurality(total)
-        sure = surely_certified(total, np.minimum(total, most_inside(scores, windows)), label, share)
-        for images in _parts(np.flatnonzero(~sure), scores.n_classes, windows):
-            here, loudest, left = left_standing(scores[images], windows, share)
-            label[images] = plurality(left)
-            sure[images] = surely_certified(here, loudest, label[images], share)
+        windows, label = scores.strategy.touched(mask, scores.image_size), np.zeros(len(scores.images), dtype=np.int64)
+        for images in _parts(len(label), scores.n_classes, windows):
+            label[images] = plurality(left_standing(scores[images], windows, share))
         filled(
             self,
             scores=scores,
@@ -98,7 +91,6 @@ class MaskedScores(Evidence):
             images=scores.images,
             provenance={**scores.provenance, "kind": "scores", "mask": str(mask), "mask_threshold": str(share)},
             label=label,
-            sure=sure,
         )
 
     def __repr__(self) -> str:
@@ -106,7 +98,7 @@ class MaskedScores(Evidence):
         return f"{name}({len(self)} images, {self.scores.strategy}, {self.n_classes} classes, mask {self.mask})"
 
     def __getitem__(self, images: slice | Ints) -> "MaskedScores":
-        return taken(self, images, "scores", "images", "label", "sure")
+        return taken(self, images, "scores", "images", "label")
 
     def abstained(self) -> Bools:
         return np.asarray(~self.scores.totals().any(axis=1))
@@ -128,11 +120,10 @@ class MaskedScores(Evidence):
 
     def certified_alone(self, patch: Patch) -> Bools:
         """(images,) as the reach says, worked out a few images at a time and without saying what else is in reach."""
-        if not self._covers(patch):
-            return np.zeros(len(self), dtype=bool)
-        certified, windows = self.sure.copy(), self._windows
-        for images in _parts(np.flatnonzero(~self.sure), self.n_classes, windows):
-            certified[images] = masked_certified(self.scores[images], self.label[images], windows, self.share)
+        certified, windows = np.zeros(len(self), dtype=bool), self._windows
+        if self._covers(patch):
+            for images in _parts(len(self), self.n_classes, windows):
+                certified[images] = masked_certified(self.scores[images], self.label[images], windows, self.share)
         return certified
 
     def _covers(self, patch: Patch) -> bool:
@@ -156,7 +147,7 @@ class MaskedPool(MaskedScores):
         return cast(PooledVotes, self.scores).pool.members
 
 
-def _parts(images: Ints, n_classes: int, windows: Touched) -> Iterator[Ints]:
+def _parts(n_images: int, n_classes: int, windows: Touched) -> Iterator[slice]:
     """The images, a few at a time."""
     step = max(1, CHUNK_POINTS // (n_classes * windows.n_touched().size))
-    yield from (images[start : start + step] for start in range(0, len(images), step))
+    yield from (slice(start, start + step) for start in range(0, n_images, step))

@@ -40,17 +40,17 @@ class Voices(Protocol):
         """(pairs, ablations)"""
 
 
-def left_standing(scores: Voices, windows: Touched, share: Fraction) -> tuple[Ints, Ints, Ints]:
-    """(images, classes) the points of each label: all, in its loudest window, and left when that is masked.
+def left_standing(scores: Voices, windows: Touched, share: Fraction) -> Ints:
+    """(images, classes) the points of each label that are left when its loudest window is masked.
 
     Of a label that has less than another one keeps without any window, all are taken for the loudest: it cannot win.
     """
-    total = scores.totals()
-    image, label = np.nonzero(contenders(total, plurality(total), most_inside(scores, windows)) & (total > 0))
+    total, most = scores.totals(), int(windows.sums(scores.most()).max())  # no label has more inside one window
+    image, label = np.nonzero(contenders(total, plurality(total), most) & (total > 0))
     loudest = total.copy()
     loudest[image, label] = windows.sums(scores.of(image, label)).max(axis=(1, 2))
     masked = loudest * share.denominator > total * share.numerator
-    return total, loudest, total - np.where(masked, loudest, 0)
+    return total - np.where(masked, loudest, 0)
 
 
 @dataclass(frozen=True)
@@ -133,28 +133,6 @@ def masked_certified(scores: Voices, label: Ints, windows: Touched, share: Fract
         possible[image[strongest[image, cell] > standing(left, label[image], scores.n_classes)]] = False
         ahead[image, cell] = 0
     return possible
-
-
-def surely_certified(total: Ints, loudest: Ints, label: Ints, share: Fraction) -> Bools:
-    """(images,) is this label alone in reach everywhere, by its lead alone, and so the clean one?
-
-    A patch takes at most the loudest window from the label, and masking at most as much again; a rival ends with at
-    most its points / (1 - share), as if the patch touched none of them. If it loses even so, it loses everywhere.
-
-    Args:
-        loudest: (images, classes) the points in the loudest window of each label, or more.
-    """
-    images, n_classes = np.arange(len(label)), total.shape[1]
-    upper = total * share.denominator // (share.denominator - share.numerator)
-    rivals = standing(upper, np.arange(n_classes), n_classes)
-    rivals[images, label] = -1
-    fewest = standing(total[images, label] - 2 * loudest[images, label], label, n_classes)
-    return np.asarray(rivals.max(axis=1) < fewest)
-
-
-def most_inside(scores: Voices, windows: Touched) -> int:
-    """As many points as one label can have inside one window, and perhaps more."""
-    return int(windows.sums(scores.most()).max())
 
 
 def _left_of_loud_windows(own: Points, windows: Touched) -> Ints:
