@@ -317,14 +317,6 @@ def test_a_file_never_takes_the_place_of_a_folder(tmp_path: Path) -> None:
     assert contents(tmp_path) == before
 
 
-@pytest.mark.parametrize("part", [slice(4, 7), slice(0, 4, 2), slice(2, 6), slice(8, 12)])
-def test_only_whole_chunks_are_written(tmp_path: Path, part: slice) -> None:
-    writer = writer_at(tmp_path / "evidence")
-    with pytest.raises(mc.StoreError, match="chunks of 4 images are written whole"):
-        writer.write(part, part_of(some_ballots(10).labels[: part.stop - part.start]))
-    assert len(writer.missing()) == 3
-
-
 def test_provenance_cannot_pose_as_another_format(tmp_path: Path) -> None:
     facts = {"strategy": "columns:1", "image_size": (1, 2), "n_classes": 2}
     mc.Ballots([[0, 1]], **facts, provenance={"version": "2.1", "format": "mine", "seal": 3}).save(

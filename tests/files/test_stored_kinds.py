@@ -126,19 +126,6 @@ def test_chosen_images_keep_their_numbers(name: str, tmp_path: Path) -> None:
     same(load_evidence(tmp_path / "e"), evidence)
 
 
-def test_a_part_of_other_evidence_is_refused(tmp_path: Path) -> None:
-    evidence = some_ballots()
-    writer = EvidenceWriter.open(tmp_path / "e", evidence[:0], N, chunk=4)
-    other = mc.Ballots(
-        evidence.labels, **FACTS, n_classes=3, distance=evidence.distance, provenance={"images_sha256": "other"}
-    )
-    with pytest.raises(mc.StoreError, match="differs in images_sha256"):
-        writer.write(slice(0, 4), other[:4])
-    with pytest.raises(mc.StoreError, match="differs in"):
-        writer.write(slice(0, 4), some_scores()[:4])
-    assert len(writer.missing()) == 3
-
-
 def test_a_store_is_not_read_as_another_kind(tmp_path: Path) -> None:
     save_evidence(some_scores(), tmp_path / "e")
     with pytest.raises(mc.StoreError, match=r"holds scores; mc\.load_evidence"):
