@@ -1,6 +1,5 @@
-"""The record of an attack on disk: a header and a row for each image, as JSON lines; and images as PNG files."""
+"""The record of an attack as it grows, and its images as PNG files."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,11 +9,8 @@ from torch import Tensor
 
 from majorcert.errors import StoreError
 from majorcert.files.atomic import replacing
+from majorcert.files.attack_rows import Header, Row, read_rows, write_rows
 from majorcert.files.seal import plain
-from majorcert.files.untrusted import MAX_JSON_BYTES, parse_json, read_bytes, reason
-
-FORMAT = "majorcert-attack"
-Row = dict[str, Any]
 
 
 class Logbook:
@@ -36,23 +32,11 @@ class Logbook:
         """Write the file anew with more rows."""
         self.rows = [*self.rows, *rows]
         self.seconds = round(self.seconds + seconds, 3)
-        header = {"format": FORMAT, "version": 1, "about": self.about, "seconds": self.seconds}
-        with replacing(self.path) as beside, beside.open("w", encoding="utf-8") as file:
-            for line in (header, *self.rows):
-                file.write(json.dumps(line, separators=(",", ":")) + "\n")
+        write_rows(self.path, Header(1, self.about, self.seconds), self.rows)
 
     def _read(self) -> None:
-        try:
-            lines = read_bytes(self.path, MAX_JSON_BYTES).splitlines() or [b""]
-            header, *rows = (parse_json(line) for line in lines)
-            if (header["format"], header["version"]) != (FORMAT, 1):
-                raise ValueError("it is of another format or version")
-            about, self.seconds = dict(header["about"]), float(header["seconds"])
-            self.rows = [{**row, "image": int(row["image"])} for row in rows]
-        except (OSError, KeyError, TypeError, ValueError) as error:
-            raise StoreError(
-                f"{self.path}: not the record of an attack, or damaged ({reason(error)}); remove it"
-            ) from None
+        header, self.rows = read_rows(self.path)
+        about, self.seconds = header.about, header.seconds
         for key in [*self.about, *sorted(about.keys() - self.about.keys())]:
             if about.get(key) != self.about.get(key):
                 raise StoreError(

@@ -14,7 +14,7 @@ import torch
 from majorcert.attacks.effort import Effort
 from majorcert.attacks.group import Group, Outcome
 from majorcert.attacks.group_attack import attack_group
-from majorcert.attacks.logbook import Logbook, Row, write_png
+from majorcert.attacks.logbook import Logbook, write_png
 from majorcert.attacks.paint import Stock
 from majorcert.attacks.surrogate import Surrogate
 from majorcert.attacks.victim import Victim
@@ -25,6 +25,7 @@ from majorcert.core.plurality import Ints
 from majorcert.core.threat import Patch
 from majorcert.core.verdict import Verdict
 from majorcert.errors import DataError, StoreError
+from majorcert.files.attack_rows import Row
 from majorcert.nets.data import Dataset
 from majorcert.nets.ensemble import Ensemble
 from majorcert.nets.member import Promise

@@ -4,8 +4,9 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from majorcert.attacks.logbook import Logbook, Row
+from majorcert.attacks.logbook import Logbook
 from majorcert.attacks.run import AttackRun
+from majorcert.files.attack_rows import Row
 
 
 def summarised(runs: Mapping[str, AttackRun], logs: Mapping[str, Logbook]) -> dict[str, Any]:

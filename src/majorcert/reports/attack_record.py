@@ -6,12 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from majorcert.errors import StoreError
-from majorcert.files.untrusted import MAX_JSON_BYTES, parse_json, read_bytes, read_object, reason
+from majorcert.files.attack_rows import read_rows
+from majorcert.files.untrusted import read_object, reason
 
 CLASSIFIERS = ("undefended", "defended")
 ALERTS = ("n_changed", "n_alerts_clean", "n_alerts", "n_certified_changed", "n_certified_alerted")
-FORMAT = "majorcert-attack"
-"""Of the rows of an attack."""
 
 
 def is_attack(raw: dict[str, Any]) -> bool:
@@ -61,14 +60,15 @@ def _classifier(told: dict[str, Any], n: int) -> dict[str, Any]:
 
 def attack_folder(folder: Path) -> dict[str, Any]:
     """The same of a folder that `majorcert attack` wrote, whose rows must bear the summary out."""
-    rows = {name: _rows(folder / ("" if name == "defended" else name) / "attack.jsonl") for name in CLASSIFIERS}
+    paths = {name: folder / ("" if name == "defended" else name) / "attack.jsonl" for name in CLASSIFIERS}
+    rows = {name: read_rows(path)[1] for name, path in paths.items() if path.exists()}
     if not (folder / "attack.json").is_file():
-        done = {name: len(found) for name, found in rows.items() if found is not None}
+        done = {name: len(found) for name, found in rows.items()}
         state = "unfinished, and the same command goes on, unless this is a part of the folder above"
         return {"is": "the rows of an attack", "rows": done, "state": state}
     facts = attack_summary(read_object(folder / "attack.json"), folder / "attack.json")
     for name, found in rows.items():
-        if found is None or name not in facts:
+        if name not in facts:
             continue
         attacked = [row for row in found if row.get("attacked")]
         counted = {
@@ -82,19 +82,6 @@ def attack_folder(folder: Path) -> dict[str, Any]:
     painted = folder / "painted"
     facts["painted"] = sum(1 for _ in painted.glob("*.png")) if painted.is_dir() else 0
     return facts
-
-
-def _rows(path: Path) -> list[dict[str, Any]] | None:
-    """The rows of an attack; None if there is no such file."""
-    if not path.exists():
-        return None
-    try:
-        header, *rows = (parse_json(line) for line in read_bytes(path, MAX_JSON_BYTES).splitlines() or [b""])
-        if (header["format"], header["version"]) != (FORMAT, 1) or not all(isinstance(row, dict) for row in rows):
-            raise ValueError("it is of another format or version")
-    except (OSError, KeyError, TypeError, ValueError) as error:
-        raise StoreError(f"{path}: not the record of an attack, or damaged ({reason(error)})") from None
-    return rows
 
 
 def _count(value: Any) -> int:
