@@ -118,7 +118,8 @@ def read_bytes(path: str | PathLike[str], most: int) -> bytes:
 
 def read_json(path: str | PathLike[str]) -> Any:
     """The content of a JSON file."""
-    return parse_json(read_bytes(path, MAX_JSON_BYTES))
+    anything: Any = Any
+    return decoded(read_bytes(path, MAX_JSON_BYTES), anything)
 
 
 def read_object(path: str | Path) -> dict[str, Any]:
@@ -132,14 +133,8 @@ def read_object(path: str | Path) -> dict[str, Any]:
     return raw
 
 
-def parse_json(text: str | bytes) -> Any:
-    """JSON as its standard has it: no NaN, no infinity, and not nested deeper than any of ours."""
-    anything: Any = Any
-    return decoded(text, anything)
-
-
 def decoded(text: str | bytes, wanted: type[T]) -> T:
-    """JSON as an object of that type."""
+    """JSON as an object of that type; as its standard has it: no NaN, no infinity, and not nested too deeply."""
     if not text.strip():
         raise ValueError("it is empty")
     try:

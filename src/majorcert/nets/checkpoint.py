@@ -10,7 +10,7 @@ from torch import Tensor
 
 from majorcert.errors import ModelError
 from majorcert.files.seal import plain
-from majorcert.files.untrusted import parse_json, typed
+from majorcert.files.untrusted import decoded
 from majorcert.nets.folders import CHECKPOINT
 from majorcert.nets.on_disk import fingerprint, read_tensors, write_json, write_tensors
 
@@ -55,7 +55,7 @@ class Checkpoint:
             return None
         tensors, metadata = read_tensors(path)
         try:
-            header = typed(parse_json(metadata[FORMAT]), _Header)
+            header = decoded(metadata[FORMAT], _Header)
         except (KeyError, ValueError):
             raise ModelError(
                 f"{path} is no majorcert checkpoint; resume from the directory that `train` wrote"
