@@ -27,7 +27,7 @@ def pack(
 ) -> None:
     """Bring the evidence of one recipe into a case study, in few small files; then `majorcert table OUT --write`.
 
-    Scores are kept to 255 steps (15 where there are over 256 ablations), from the store or from STORE.npz beside it.
+    Scores are kept, if they were recorded, to 255 steps (15 where there are over 256 ablations).
     Distances are kept if they were recorded (up to 1/16 where there are over 256 ablations).
 
     Example: majorcert pack evidence/best/*.zarr -o results/cifar10 --recipe best --gpu-minutes 30

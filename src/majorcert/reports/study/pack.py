@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NoReturn, cast
+from typing import Any, NoReturn
 
 import numpy as np
 
-from majorcert.core.ballots import Ballots
 from majorcert.core.reach import Evidence
 from majorcert.defences.scores import Scores
 from majorcert.errors import EvidenceError, StoreError
@@ -20,7 +19,7 @@ from majorcert.files.names import file_names
 from majorcert.files.publish import publish
 from majorcert.files.store import Store
 from majorcert.files.truth import read_truth, truth_beside
-from majorcert.files.untrusted import read_json, read_npz, reason
+from majorcert.files.untrusted import read_json, reason
 from majorcert.reports.rooms import room_of
 from majorcert.reports.study import Recipe, n_bytes, recipes_of
 
@@ -45,8 +44,6 @@ def pack(
     stores: Sequence[str | Path], folder: str | Path, recipe: Recipe, truth: str | Path | None = None
 ) -> list[Packed]:
     """Bring the evidence of one recipe into a case study, in the given order; the recipe's earlier stores go.
-
-    Scores are taken from the store, or from STORE.npz beside it (one array of whole points, 0 to 15).
 
     Args:
         recipe: its name and what to say of it; its defenders are filled in here.
@@ -79,48 +76,20 @@ def pack(
     return packed
 
 
-def scores_of(source: Path, ballots: Ballots) -> Scores | None:
-    """The scores that belong to a store, as finely as they are kept; None if there are none."""
-    strategy, size, images = ballots.strategy, ballots.image_size, ballots.images
-    beside = source.with_suffix(".npz")
-    if beside.is_file():
-        try:
-            points = next(iter(read_npz(beside).values()))
-        except (OSError, ValueError, StopIteration) as error:
-            raise StoreError(f"{beside}: cannot be read as the scores of {source} ({reason(error)})") from None
-        scores = Scores(points, one=BLOCK_STEPS, strategy=strategy, image_size=size, images=images)
-    elif "scores" in Store.open(source):
-        scores = Scores.load(source)
-        steps = BAND_STEPS if scores.points.shape[1] <= MANY_ABLATIONS else BLOCK_STEPS
-        if scores.one > steps:
-            share = scores.points / np.float64(scores.one)
-            scores = Scores.rounded(share, one=steps, strategy=strategy, image_size=size, images=images)
-    else:
+def scores_of(source: Path) -> Scores | None:
+    """The scores that were kept with votes, as finely as a case study keeps them; None if there are none."""
+    if "scores" not in Store.open(source):
         return None
-    _check_votes_follow(scores, ballots, source)
-    return scores
-
-
-def _check_votes_follow(scores: Scores, ballots: Ballots, source: Path) -> None:
-    """Refuse scores of another defender: a label is voted for where its score is at or over the threshold."""
-    if scores.points.shape[2] != ballots.n_classes:
-        raise EvidenceError(f"{source}: votes on {ballots.n_classes} classes, has scores of {scores.points.shape[2]}")
-    threshold = ballots.provenance.get("threshold")
-    if threshold is None:
-        return
-    voted = Scores.of_votes(ballots).points.astype(bool)
-    # Rounding moves a score by half a point, storing it in half precision by less than another half.
-    low = (scores.points < threshold * scores.one - 1) & voted
-    high = (scores.points > threshold * scores.one + 1) & ~voted
-    if low.any() or high.any():
-        raise EvidenceError(
-            f"{source}: its votes do not follow from its scores at threshold {threshold} "
-            f"({int((low | high).any(axis=(1, 2)).sum())} of {len(ballots)} images); are they of the same defender?"
-        )
+    scores = Scores.load(source)
+    steps = BAND_STEPS if scores.points.shape[1] <= MANY_ABLATIONS else BLOCK_STEPS
+    if scores.one <= steps:
+        return scores
+    share, size = scores.points / np.float64(scores.one), scores.image_size
+    return Scores.rounded(share, one=steps, strategy=scores.strategy, image_size=size, images=scores.images)
 
 
 def _packed(evidence: Evidence, source: Path, folder: Path, store: str) -> Packed:
-    scores = scores_of(source, cast(Ballots, evidence)) if room_of(evidence).votes else None
+    scores = scores_of(source) if room_of(evidence).votes else None
     publish(evidence, folder / store, scores)
     said = "none" if scores is None else f"{scores.one} steps"
     if (taken := n_bytes(folder / store / "scores")) > LARGEST_SCORES and scores is not None:
