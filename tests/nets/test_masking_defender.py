@@ -17,7 +17,6 @@ from typer.testing import CliRunner
 import majorcert as mc
 from majorcert.commands.app import app
 from majorcert.core.reach import NO_LABEL
-from majorcert.defences import masking
 from majorcert.errors import EvidenceError, ModelError, StoreError
 from majorcert.files.evidence import load_evidence
 from majorcert.files.store import Store
@@ -132,7 +131,7 @@ def test_no_patch_changes_a_label_where_the_map_says_safe(network: torch.nn.Modu
 
 
 def _partly_covering(self: mc.Masks, patch: mc.Patch, image_size: tuple[int, int]) -> Any:
-    """A mask counts that hides one pixel of the patch."""
+    """A mask counts that hides one pixel of the patch; every placement is a cell of its own."""
     hidden = self.hidden(image_size)
     rows, columns = patch.n_placements(image_size)
     touched = [
@@ -140,7 +139,7 @@ def _partly_covering(self: mc.Masks, patch: mc.Patch, image_size: tuple[int, int
         for top in range(rows)
         for left in range(columns)
     ]
-    return np.stack(touched).reshape(rows, columns, -1)
+    return np.stack(touched).reshape(rows, columns, -1), np.arange(rows), np.arange(columns)
 
 
 def _leaking(sheet: torch.Tensor, visible: torch.Tensor) -> torch.Tensor:
@@ -158,8 +157,7 @@ def _other_order(labels: torch.Tensor) -> torch.Tensor:
 def test_a_mask_that_hides_only_part_of_the_patch_is_caught(
     network: torch.nn.Module, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mc.Masks, "covering", _partly_covering)
-    monkeypatch.setattr(masking, "_cells", masking._cells.__wrapped__)
+    monkeypatch.setattr(mc.Masks, "cells", _partly_covering)
     assert attacked(defender(network), drawn(6, 1000)[0], n_random=8).n_broken
 
 

@@ -66,17 +66,13 @@ class Masks:
 
         Counted pixel by pixel: a mask that leaves one pixel of the patch visible does not cover it.
         """
-        sides = zip(self._runs(image_size), (patch.height, patch.width), patch.n_placements(image_size), strict=True)
-        rows, columns = (
-            np.stack([hidden[:, p : p + length].all(axis=1) for p in range(n)]) for hidden, length, n in sides
-        )
-        both = rows[:, None, :, None] & columns[None, :, None, :]
-        return both.reshape(*both.shape[:2], -1)
+        covering, rows, columns = self.cells(patch, image_size)
+        return covering[rows][:, columns]
 
     def cells(self, patch: Patch, image_size: ImageSize) -> tuple[Bools, Ints, Ints]:
         """(cell rows, cell columns, masks): placements that the same masks cover, in cells; and the cell of each row
         and column of placements. On large images there are far fewer cells."""
-        return _cells(self, patch, (image_size[0], image_size[1]))
+        return _cells(self, patch, image_size)
 
     def _runs(self, image_size: ImageSize) -> tuple[Bools, Bools]:
         """(masks down, height) and (masks across, width): the rows and the columns that are hidden."""
@@ -90,18 +86,13 @@ class Masks:
         return runs[0], runs[1]
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=16)  # every chunk of images asks again
 def _cells(masks: Masks, patch: Patch, image_size: ImageSize) -> tuple[Bools, Ints, Ints]:
-    """`Masks.cells`, found once for all images and never written to."""
-    covering, places = masks.covering(patch, image_size), []
-    for axis in (0, 1):
-        lines = np.moveaxis(covering, axis, 0).reshape(covering.shape[axis], -1)
-        _, first, place = np.unique(np.packbits(lines, axis=1), axis=0, return_index=True, return_inverse=True)
-        covering = covering.take(first, axis=axis)
-        places.append(place.reshape(-1))
-    for each in (covering, *places):
-        each.flags.writeable = False
-    return covering, places[0], places[1]
+    sides = zip(masks._runs(image_size), (patch.height, patch.width), patch.n_placements(image_size), strict=True)
+    covered = (np.stack([hidden[:, p : p + length].all(axis=1) for p in range(n)]) for hidden, length, n in sides)
+    (rows, row_of), (columns, column_of) = (np.unique(each, axis=0, return_inverse=True) for each in covered)
+    both = rows[:, None, :, None] & columns[None, :, None, :]
+    return both.reshape(*both.shape[:2], -1), row_of.reshape(-1), column_of.reshape(-1)
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
