@@ -157,7 +157,7 @@ def test_a_damaged_case_study_is_refused(study: Path) -> None:
     (study / "results.json").write_text(json.dumps({**raw, "rows": [{**raw["rows"][0], "certified": 140}]}))
     assert "results.json is damaged (expected a number from 0 to 100, got 140)" in refused(study)
     (study / "results.json").write_text("[]")
-    assert "results.json holds no results" in refused(study)
+    assert "results.json: not an artifact of majorcert; `majorcert table" in refused(study)
     again()
     shutil.rmtree(study / "best" / "columns-2.zarr")
     assert "no such evidence store" in refused(study)

@@ -19,7 +19,7 @@ from majorcert.files.names import file_names
 from majorcert.files.publish import publish
 from majorcert.files.store import Store
 from majorcert.files.truth import read_truth, truth_beside
-from majorcert.files.untrusted import read_json, reason
+from majorcert.files.untrusted import read_object
 from majorcert.reports.rooms import room_of
 from majorcert.reports.study import Recipe, n_bytes, recipes_of
 
@@ -124,12 +124,9 @@ def _describe(folder: Path, described: dict[str, dict[str, Any]], recipe: Recipe
 
 
 def _described(folder: Path) -> dict[str, dict[str, Any]]:
-    try:
-        described: dict[str, dict[str, Any]] = read_json(folder / "recipes.json")
-    except FileNotFoundError:
+    if not (folder / "recipes.json").exists():
         return {}
-    except (OSError, ValueError) as error:
-        raise StoreError(f"{folder}: recipes.json cannot be read ({reason(error)})") from error
+    described = read_object(folder / "recipes.json")
     if not recipes_of(folder, described):
         raise StoreError(f"{folder}: recipes.json names no recipe; delete it to begin a new case study")
     return described

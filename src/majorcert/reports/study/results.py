@@ -22,7 +22,7 @@ from majorcert.defences.pool import Pool
 from majorcert.defences.scores import Scores
 from majorcert.errors import StoreError
 from majorcert.files.atomic import replacing
-from majorcert.files.untrusted import cleaned, read_json
+from majorcert.files.untrusted import cleaned, read_object
 from majorcert.reports.bound import within
 from majorcert.reports.rooms import is_map, room_of
 from majorcert.reports.rows import WORDS, alone, by_papers_reach, by_theorem1, detected, safe_map
@@ -87,12 +87,9 @@ def as_json(results: Results) -> str:
 def committed(folder: str | Path) -> Results:
     """The results.json of a case study, as it was written."""
     try:
-        results: Results = read_json(Path(folder) / "results.json")
-    except (OSError, ValueError) as error:
-        raise StoreError(f"{folder}: no readable results.json; `majorcert table {folder} --write` makes it") from error
-    if not isinstance(results, dict):
-        raise StoreError(f"{folder}: results.json holds no results; `majorcert table {folder} --write` makes it")
-    return results
+        return read_object(Path(folder) / "results.json")
+    except StoreError as error:
+        raise StoreError(f"{error}; `majorcert table {folder} --write` makes it") from None
 
 
 def _run(job: Job) -> Results:
