@@ -126,8 +126,7 @@ def _points_moved(clean: Any, which: Ints, now: Any, patch: Patch, placements: P
 
 def _moved(changed: Bools, strategy: Strategy, size: ImageSize, patch: Patch, placements: Places) -> Bools:
     """(N,) is anything of (N, views, ...) changed that the patch does not touch?"""
-    touched = strategy.touched(patch, size)
-    reached = touched.masks()[touched.rows[placements[:, 0]], touched.columns[placements[:, 1]]]
+    reached = strategy.touched(patch, size).mask(*placements.T)
     return np.asarray((changed.any(axis=2) & ~reached).any(axis=1))
 
 

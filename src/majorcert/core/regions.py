@@ -33,8 +33,8 @@ class Touched:
         grid = self.row_runs[:, None, :, None] & self.column_runs[None, :, None, :]
         return grid.reshape(*grid.shape[:2], -1)
 
-    def mask(self, top: int, left: int) -> Bools:
-        """(ablations,): those that the one placement (top, left) touches, in the order of the ballots."""
+    def mask(self, top: int | Ints, left: int | Ints) -> Bools:
+        """(..., ablations): those that each of these placements touches, in the order of the ballots."""
         return self.masks()[self.rows[top], self.columns[left]]
 
     def n_touched(self) -> Ints:

@@ -139,7 +139,7 @@ class Voting(Unknown):
     def under(self, images: Ints, tops: Ints, lefts: Ints) -> Reach:
         pool = self.evidence[images]
         candidates = Candidates.of(pool.solid_points(), pool.label)
-        hit = (touched.masks()[touched.rows[tops], touched.columns[lefts]] for touched in self._touched(pool))
+        hit = (touched.mask(tops, lefts) for touched in self._touched(pool))
         attacked = filled(copy(pool), members=tuple(map(_marked, pool.members, hit)))
         count = attacked.counted(self.patch, candidates.listed)
         kept = count.kept.astype(np.int64)
