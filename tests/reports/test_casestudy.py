@@ -190,12 +190,6 @@ def test_a_published_store_has_few_files_and_holds_the_same(folder: Path, defend
     assert Scores.load(store).one == 255
 
 
-def test_scores_of_another_defender_are_refused(tmp_path: Path, defenders: list[mc.Ballots]) -> None:
-    scores = Scores.rounded(made_up_scores("rows:3", 0), strategy="rows:3", image_size=SIZE)
-    with pytest.raises(mc.EvidenceError, match="scores of rows:3 and ballots of columns:3 are not of one defender"):
-        publish(defenders[1], tmp_path / "x.zarr", scores)
-
-
 def test_a_folder_without_recipes_is_refused(tmp_path: Path) -> None:
     with pytest.raises(mc.StoreError, match=r"not a case study, it has no recipes\.json"):
         CaseStudy.read(tmp_path)

@@ -6,7 +6,6 @@ import numpy as np
 
 from majorcert.core.reach import Evidence
 from majorcert.defences.scores import Scores
-from majorcert.errors import EvidenceError
 from majorcert.files.evidence import attributes_of, save_arrays
 from majorcert.files.kinds import kind_of, stored_points
 from majorcert.files.packing import Packing
@@ -28,8 +27,5 @@ def publish(evidence: Evidence, path: str | PathLike[str], scores: Scores | None
     if "distance" in arrays and arrays["distance"].shape[1] > MANY_ABLATIONS:
         arrays["distance"] = np.minimum(arrays["distance"], FAR)
     if scores is not None:
-        strategy = evidence.provenance.get("strategy")
-        if str(scores.strategy) != strategy or not np.array_equal(scores.images, evidence.images):
-            raise EvidenceError(f"scores of {scores.strategy} and ballots of {strategy} are not of one defender")
         arrays["scores"], facts["scores_one"] = stored_points(scores), scores.one
     save_arrays(arrays, {**attributes_of(evidence), **facts}, evidence.images, path, SMALL)
