@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from calls import asked, told
+from calls import asked, refused, told
 
 import majorcert as mc
 from majorcert.attacks import group_attack, run, watchdog
@@ -27,13 +27,6 @@ torch.set_num_threads(1)
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(mc.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
 PATCH = ("--patch", "1", "--device", "cpu")
 QUICK = (*PATCH, "--restarts", "3", "--steps", "8", "--placements", "2", "--probed", "5", "--cheap", "6")
-
-
-def refused(*arguments: Any) -> str:
-    result = asked(*arguments)
-    assert result.exit_code == 2, result.output
-    assert len(result.stderr.strip().splitlines()) == 1
-    return result.stderr
 
 
 def rows_of(folder: Path) -> list[dict[str, Any]]:

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from calls import asked, done
+from calls import asked, done, refused
 from PIL import Image
 
 import majorcert as mc
@@ -32,16 +32,6 @@ ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(mc.__file__).parents[1]), "O
 STRATEGIES = ("rows:2", "columns:2", "blocks:3")
 KIND = ("--recipe", "digits", "--width", "8", "--batch-size", "16", "--device", "cpu")
 TRAIN = (*KIND, "--epochs", "15", "--checkpoint-every", "1")
-
-
-def refused(*arguments: Any) -> str:
-    """What is said on stderr, which must be one sentence, without a traceback."""
-    result = asked(*arguments)
-    assert result.exit_code == 2, result.output
-    assert result.stdout == ""
-    assert len(result.stderr.strip().splitlines()) == 1
-    assert "Traceback" not in result.stderr
-    return result.stderr
 
 
 def killed(*arguments: Any, when: Callable[[], bool]) -> None:

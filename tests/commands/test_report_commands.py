@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from calls import asked, done
+from calls import done, refused
 from stores import voted
 
 import majorcert as mc
@@ -23,14 +23,6 @@ from reports import coherent_ballots, painted
 SPECS = ["rows:2", "columns:3", "blocks:4"]
 NAMES = [f"class {label}" for label in range(10)]
 N_IMAGES = 40
-
-
-def refused(*arguments: Any) -> str:
-    result = asked(*arguments)
-    assert result.exit_code == 2, result.output
-    assert result.stdout == ""
-    assert len(result.stderr.strip().splitlines()) == 1, result.stderr
-    return result.stderr
 
 
 @pytest.fixture(scope="module")

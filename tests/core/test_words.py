@@ -1,22 +1,16 @@
 """What users read when they err: one sentence of our own, never Python's words about its own types."""
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from calls import asked, refused
 
 import majorcert as mc
-from majorcert.commands.app import app
 from majorcert.files.untrusted import reason
 
-PYTHONS = re.compile(
-    r"invalid literal|NoneType|object (is|has|cannot)|object does not|Expecting value|codec can't|indices must be|"
-    r"to unpack|magic string|zip file|\[Errno|Traceback|could not convert"
-)
 CONTENTS: dict[str, bytes] = {
     "text": b"hello world\n",
     "empty": b"",
@@ -39,16 +33,6 @@ READERS: dict[str, tuple[str, Callable[[Path], list[Any]]]] = {
     "recipes": ("recipes.json", lambda path: ["table", path.parent]),
     "case study's truth": ("truth.npy", lambda path: ["table", path.parent]),
 }
-
-
-def refused(*words: Any) -> str:
-    """What is said, which must be one sentence in plain words."""
-    result = CliRunner().invoke(app, [str(word) for word in words])
-    assert result.exit_code == 2, result.output
-    assert result.stdout == ""
-    assert len(result.stderr.strip().splitlines()) == 1, result.stderr
-    assert not PYTHONS.search(result.stderr), result.stderr
-    return result.stderr
 
 
 @pytest.fixture
@@ -151,7 +135,7 @@ def test_words_that_a_command_does_not_know_cost_one_sentence(words: str, said: 
 
 
 def test_without_words_the_help_is_shown() -> None:
-    result = CliRunner().invoke(app, [])
+    result = asked()
     assert result.exit_code == 2
     assert "certify" in result.stdout
     assert result.stderr == ""

@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import re
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -12,6 +13,11 @@ from typer.testing import CliRunner
 from majorcert.commands.app import app
 
 ROOT = Path(__file__).parents[2]
+PYTHONS = re.compile(
+    r"invalid literal|NoneType|object (is|has|cannot)|object does not|Expecting value|codec can't|indices must be|"
+    r"to unpack|magic string|zip file|\[Errno|Traceback|could not convert"
+)
+"""Words about its own types, which no user should read."""
 
 
 def asked(*words: Any) -> Any:
@@ -29,6 +35,16 @@ def done(*words: Any) -> str:
 def told(*words: Any) -> Any:
     """The same as JSON."""
     return json.loads(done(*words, "--json"))
+
+
+def refused(*words: Any) -> str:
+    """What a command said that was refused: one sentence on stderr, in plain words."""
+    result = asked(*words)
+    assert result.exit_code == 2, result.output
+    assert result.stdout == ""
+    assert len(result.stderr.strip().splitlines()) == 1, result.stderr
+    assert not PYTHONS.search(result.stderr), result.stderr
+    return str(result.stderr)
 
 
 def script(path: str) -> ModuleType:
