@@ -93,6 +93,12 @@ def load_scores(path: str | PathLike[str], images: slice = slice(None)) -> Score
         raise StoreError(f"{path}: its scores cannot be used ({reason(error)})") from error
 
 
+def kept_scores(path: str | PathLike[str]) -> Scores | None:
+    """The scores that votes were kept with; None where there are none."""
+    store = Store.open(path)
+    return load_scores(path) if store.kind is BALLOTS and "scores" in store else None
+
+
 def load_masked(path: str | PathLike[str], patch: Patch, mask: Patch | None, threshold: float) -> MaskedScores:
     """A defender that masks (PatchGuard), from the scores of a store; of votes alone, each counts as one point.
 

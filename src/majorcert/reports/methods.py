@@ -19,9 +19,8 @@ from majorcert.defences.patchguard import MaskedPool, patchguard
 from majorcert.defences.pool import Pool
 from majorcert.defences.top_k import top_k
 from majorcert.errors import EvidenceError
-from majorcert.files.evidence import load_masked, load_scores
+from majorcert.files.evidence import kept_scores, load_masked
 from majorcert.files.photo import containing
-from majorcert.files.store import Store
 from majorcert.reports.contents import defender_names
 from majorcert.reports.rooms import room_of
 from majorcert.reports.score import summary
@@ -120,9 +119,8 @@ def ruled(rule: str, defenders: Sequence[Evidence], patches: Sequence[Patch]) ->
 
 def guarded(stores: Sequence[str], patches: Sequence[Patch]) -> list[Verdict]:
     """PG-DRS, of all votes that were kept with their scores."""
-    opened = {store: Store.open(store) for store in stores}
-    kept = [store for store, each in opened.items() if "scores" in each and each.kind.leading != "scores"]
-    return [patchguard(scores, patch) for scores in map(load_scores, kept) for patch in patches]
+    kept = (scores for store in stores if (scores := kept_scores(store)) is not None)
+    return [patchguard(scores, patch) for scores in kept for patch in patches]
 
 
 def counted(judged: Judged, truth: Ints | None) -> dict[str, Any]:

@@ -20,8 +20,7 @@ from majorcert.core.reach import Evidence
 from majorcert.core.verdict import Verdict
 from majorcert.defences.scores import Scores
 from majorcert.errors import StoreError
-from majorcert.files.evidence import load_evidence, load_scores
-from majorcert.files.store import Store
+from majorcert.files.evidence import kept_scores, load_evidence
 from majorcert.files.truth import split_size
 from majorcert.files.untrusted import cleaned, read_json, read_npy, reason, typed
 
@@ -81,9 +80,7 @@ class CaseStudy:
         return load_evidence(self.folder / store)
 
     def scores(self, store: str) -> Scores | None:
-        """The scores that votes were kept with."""
-        opened = Store.open(self.folder / store)
-        return load_scores(self.folder / store) if opened.kind.leading != "scores" and "scores" in opened else None
+        return kept_scores(self.folder / store)
 
     def truth_of(self, verdict: Verdict) -> Ints:
         """(images,) the true labels of what was judged."""

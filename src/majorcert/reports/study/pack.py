@@ -14,7 +14,7 @@ from majorcert.core.reach import Evidence
 from majorcert.defences.scores import Scores
 from majorcert.errors import EvidenceError, StoreError
 from majorcert.files.atomic import check_place, replacing
-from majorcert.files.evidence import load_evidence
+from majorcert.files.evidence import kept_scores, load_evidence
 from majorcert.files.names import file_names
 from majorcert.files.publish import publish
 from majorcert.files.store import Store
@@ -78,9 +78,8 @@ def pack(
 
 def scores_of(source: Path) -> Scores | None:
     """The scores that were kept with votes, as finely as a case study keeps them; None if there are none."""
-    if "scores" not in Store.open(source):
+    if (scores := kept_scores(source)) is None:
         return None
-    scores = Scores.load(source)
     steps = BAND_STEPS if scores.points.shape[1] <= MANY_ABLATIONS else BLOCK_STEPS
     if scores.one <= steps:
         return scores
@@ -89,7 +88,7 @@ def scores_of(source: Path) -> Scores | None:
 
 
 def _packed(evidence: Evidence, source: Path, folder: Path, store: str) -> Packed:
-    scores = scores_of(source) if room_of(evidence).votes else None
+    scores = scores_of(source)
     publish(evidence, folder / store, scores)
     said = "none" if scores is None else f"{scores.one} steps"
     if (taken := n_bytes(folder / store / "scores")) > LARGEST_SCORES and scores is not None:
