@@ -177,6 +177,7 @@ def _manifest(
         "imagesPerBlock": IMAGES_PER_BLOCK,
         "factRows": fact_names,
         "anyPatch": _any_patch(contents),
+        "ballotsRatio": _ballots_ratio(contents),
         "defenders": [
             {"name": name, "room": room_of(defender).name, **room_of(defender).facts(defender)}
             for name, defender in zip(contents.names, contents.defenders, strict=True)

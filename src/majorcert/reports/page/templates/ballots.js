@@ -159,8 +159,7 @@ function drawBallots(canvas, member, [top, left], colourOf, isolated) {
   const [nRows, nColumns] = member.grid;
   const theme = themeColours();
   const side = 480;
-  const ratio = Math.min(Math.max(HEIGHT / WIDTH, 0.4), 2.5);
-  const context = sized(canvas, side, Math.round(side * ratio));
+  const context = sized(canvas, side, Math.round(side / manifest.ballotsRatio));
   const [cellWidth, cellHeight] = [canvas.width / nColumns, canvas.height / nRows];
   const gap = Math.min(cellWidth, cellHeight) >= 7 ? 1 : 0;
   const ablations = new Set(member.touched(top, left));

@@ -41,7 +41,7 @@ function pairUnder(canvas, member, at, event) {
 // Every cell in the colour of the label under the covering mask and that second one; struck out where it is another.
 function drawRows(canvas, member, { at, colours, isolated, pointed }) {
   const theme = themeColours();
-  const context = sized(canvas, 720, Math.round(720 * Math.min(Math.max(HEIGHT / WIDTH, 0.4), 2.5)));
+  const context = sized(canvas, 720, Math.round(720 / manifest.ballotsRatio));
   for (const tile of rowTiles(canvas, member, at)) {
     const gap = Math.min(tile.cellWidth, tile.cellHeight) >= 7 ? 1 : 0;
     for (let second = 0; second < member.nAblations; second++) {
