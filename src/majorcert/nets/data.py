@@ -131,14 +131,13 @@ def load(
     skip_bad: bool = False,
     resizing: Resizing = SQUASHED,
     class_names: Sequence[str] | None = None,
-    download: bool = True,
     progress: Progress | None = None,
 ) -> Dataset:
     """One split of "digits", "cifar10", an image folder or an `.npz` file.
 
     "trainval" is the whole training part; "val" is a fifth of it, chosen by `seed`, and "train" the other four.
     `image_size`, `channels`, `skip_bad`, `resizing` and `class_names` (of one without class folders) are for image
-    folders, `data_dir` and `download` for CIFAR-10.
+    folders, `data_dir` is for CIFAR-10.
     """
     if split not in SPLITS:
         raise DataError(f"there is no split {split!r}; use one of {', '.join(SPLITS)}")
@@ -148,7 +147,7 @@ def load(
     if spec == "digits":
         part = digits.read(test=test)
     elif spec == "cifar10":
-        part = cifar10.read(Path(data_dir), test=test, download=download, progress=progress)
+        part = cifar10.read(Path(data_dir), test=test, progress=progress)
     elif path.suffix == ".npz" and path.is_file():
         part = npz.read(path, test=test)
     elif path.is_dir():

@@ -24,7 +24,7 @@ N_IMAGES, N_VALUES = 10_000, 3 * 32 * 32
 """Of each file; of each image."""
 
 
-def read(data_dir: Path, *, test: bool, download: bool = True, progress: Progress | None = None) -> Part:
+def read(data_dir: Path, *, test: bool, progress: Progress | None = None) -> Part:
     """The 50,000 training or the 10,000 test images; downloaded into `data_dir` if they are not there."""
     names = ("test_batch",) if test else TRAINING_FILES
     binary, python = data_dir / "cifar-10-batches-bin", data_dir / "cifar-10-batches-py"
@@ -32,8 +32,6 @@ def read(data_dir: Path, *, test: bool, download: bool = True, progress: Progres
         records = [_read_python(python / name) for name in names]
     else:
         if not binary.is_dir():
-            if not download:
-                raise _absent(data_dir, "and downloading is switched off")
             _download(data_dir, progress)
         records = [_read_binary(binary / f"{name}.bin") for name in names]
     images = np.concatenate([images for images, _ in records]).reshape(-1, 3, 32, 32)
@@ -86,12 +84,6 @@ def _content(path: Path) -> bytes:
         raise DataError(f"cannot read {path} ({reason(error)}); the whole folder comes from {URL}") from None
 
 
-def _absent(data_dir: Path, why: str) -> DataError:
-    return DataError(
-        f"CIFAR-10 is not in {data_dir} {why}; fetch {URL} and unpack it there ({data_dir}/cifar-10-batches-bin)"
-    )
-
-
 def _download(data_dir: Path, progress: Progress | None) -> None:
     """Fetch the archive, check it, and lay out its files; the folder appears complete or not at all."""
     make_folder(data_dir, "data sets", DataError)
@@ -118,7 +110,10 @@ def _download(data_dir: Path, progress: Progress | None) -> None:
                     (unpacked / f"{name}.bin").write_bytes(member.read())
         unpacked.replace(data_dir / "cifar-10-batches-bin")
     except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
-        raise _absent(data_dir, f"and it could not be downloaded ({getattr(error, 'reason', error)})") from None
+        raise DataError(
+            f"CIFAR-10 is not in {data_dir} and it could not be downloaded ({getattr(error, 'reason', error)}); "
+            f"fetch {URL} and unpack it there ({data_dir}/cifar-10-batches-bin)"
+        ) from None
     finally:
         archive.unlink(missing_ok=True)
         shutil.rmtree(unpacked, ignore_errors=True)
