@@ -2,16 +2,17 @@
 
 import hashlib
 import pickletools
-import shutil
 import tarfile
 import urllib.error
 import urllib.request
 from pathlib import Path
+from tempfile import TemporaryFile
 
 import numpy as np
 import numpy.typing as npt
 
 from majorcert.errors import DataError
+from majorcert.files.atomic import replacing
 from majorcert.files.untrusted import read_bytes, reason
 from majorcert.nets.folders import make_folder
 from majorcert.nets.sources.part import Part, Progress
@@ -87,33 +88,30 @@ def _content(path: Path) -> bytes:
 def _download(data_dir: Path, progress: Progress | None) -> None:
     """Fetch the archive, check it, and lay out its files; the folder appears complete or not at all."""
     make_folder(data_dir, "data sets", DataError)
-    archive, unpacked = data_dir / "cifar-10-binary.tar.gz.part", data_dir / "cifar-10-batches-bin.part"
     digest = hashlib.sha256()
-    try:
-        with urllib.request.urlopen(URL, timeout=30) as response, archive.open("wb") as file:
-            total, done = int(response.headers.get("Content-Length", 0)), 0
-            while block := response.read(1 << 20):
-                file.write(block)
-                digest.update(block)
-                done += len(block)
-                if progress is not None:
-                    progress(done, total)
+    with TemporaryFile(dir=data_dir) as archive:
+        try:
+            with urllib.request.urlopen(URL, timeout=30) as response:
+                total, done = int(response.headers.get("Content-Length", 0)), 0
+                while block := response.read(1 << 20):
+                    archive.write(block)
+                    digest.update(block)
+                    done += len(block)
+                    if progress is not None:
+                        progress(done, total)
+        except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
+            raise DataError(
+                f"CIFAR-10 is not in {data_dir} and it could not be downloaded ({getattr(error, 'reason', error)}); "
+                f"fetch {URL} and unpack it there ({data_dir}/cifar-10-batches-bin)"
+            ) from None
         if digest.hexdigest() != ARCHIVE_SHA256:
             raise DataError(
                 f"what came from {URL} is not the CIFAR-10 archive (SHA-256 {digest.hexdigest()}); try again later"
             )
-        unpacked.mkdir(exist_ok=True)
-        with tarfile.open(archive) as tar:
+        archive.seek(0)
+        with tarfile.open(fileobj=archive) as tar, replacing(data_dir / "cifar-10-batches-bin") as beside:
+            beside.mkdir()
             for name in (*TRAINING_FILES, "test_batch"):
                 member = tar.extractfile(f"cifar-10-batches-bin/{name}.bin")
                 if member is not None:
-                    (unpacked / f"{name}.bin").write_bytes(member.read())
-        unpacked.replace(data_dir / "cifar-10-batches-bin")
-    except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
-        raise DataError(
-            f"CIFAR-10 is not in {data_dir} and it could not be downloaded ({getattr(error, 'reason', error)}); "
-            f"fetch {URL} and unpack it there ({data_dir}/cifar-10-batches-bin)"
-        ) from None
-    finally:
-        archive.unlink(missing_ok=True)
-        shutil.rmtree(unpacked, ignore_errors=True)
+                    (beside / f"{name}.bin").write_bytes(member.read())
