@@ -21,10 +21,9 @@ from majorcert.defences.clipped import ClippedScores
 from majorcert.defences.masking import MaskPairs
 from majorcert.defences.patchguard import MaskedPool, MaskedScores
 from majorcert.defences.pool import Pool
-from majorcert.reports.mask_rows import MaskRow, boxes, covering_rows
+from majorcert.reports.mask_rows import MaskRow, Placement, boxes, covering_rows
 from majorcert.reports.payload import Block
 
-Placement = tuple[int, int]
 Sets = Callable[[Evidence, Patch], Reach]
 """What a defender can be made to say at each placement, or what it says without each: as the promise has it."""
 

@@ -16,7 +16,7 @@ from majorcert.errors import EvidenceError, StoreError
 from majorcert.files.atomic import check_place, replacing
 from majorcert.files.evidence import kept_scores, load_evidence
 from majorcert.files.names import file_names
-from majorcert.files.publish import publish
+from majorcert.files.publish import MANY_ABLATIONS, publish
 from majorcert.files.store import Store
 from majorcert.files.truth import read_truth, truth_beside
 from majorcert.files.untrusted import read_object
@@ -25,7 +25,6 @@ from majorcert.reports.study import Recipe, n_bytes, recipes_of
 
 BAND_STEPS, BLOCK_STEPS = 255, 15
 """How finely scores are kept: a byte each, or half a byte where there are very many of them."""
-MANY_ABLATIONS = 256
 LARGEST_SCORES = 8_000_000
 """Scores that take more bytes than this on disk are left out, and PatchGuard masks the votes instead."""
 
