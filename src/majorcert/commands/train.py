@@ -102,7 +102,8 @@ def train(
 
         def tell(cut: Hiding, at: Epoch) -> None:
             seen = "" if at.checked is None else f"; {at.checked}"
-            remark(f"{cut}: epoch {at.epoch} of {at.n_epochs}, loss {at.loss:.3f}, {at.seconds:.1f} s{seen}")
+            line = f"{cut}: epoch {at.epoch} of {at.n_epochs}, loss {at.loss:.3f}, {at.seconds:.1f} s{seen}"
+            shown.tell(line, after=0 if at.epoch == at.n_epochs else 2)
 
         how |= {"progress": show, "after_epoch": tell, "told": remark}
         results = train_defenders(images, out, validation=validation, resume=resume, **kind, **given, **how)

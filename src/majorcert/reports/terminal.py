@@ -5,6 +5,7 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any
 
 import typer
@@ -79,8 +80,15 @@ class Bar:
 
     def show(self, done: float, total: float, text: str) -> None:
         self._progress.update(self._task, completed=done, total=total, text=text)
-        if self._progress.disable and time.monotonic() - self._told >= SECONDS_BETWEEN_LINES:
-            remark(f"{self._title}: {100 * done / max(total, 1):.0f}%  {text}")
+        if self._progress.disable:
+            seconds = self._progress.tasks[0].time_remaining
+            left = "" if seconds is None else f"  {timedelta(seconds=round(seconds))} left"
+            self.tell(f"{self._title}: {100 * done / max(total, 1):.0f}%  {text}{left}", SECONDS_BETWEEN_LINES)
+
+    def tell(self, line: str, after: float) -> None:
+        """Write a line, unless another one was written less than so many seconds ago."""
+        if time.monotonic() - self._told >= after:
+            remark(line)
             self._told = time.monotonic()
 
 
