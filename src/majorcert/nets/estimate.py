@@ -1,5 +1,6 @@
 """How long a training will take: from a few of its steps, taken and timed before it begins."""
 
+import math
 import time
 from typing import Any
 
@@ -12,8 +13,8 @@ from majorcert.nets.threshold import n_chosen_by
 from majorcert.nets.train import learner_of
 from majorcert.nets.validation import SHARE, n_checked, n_looks
 
-ON_CPU = 8
-"""Images of a timed step on a CPU; a whole batch takes in proportion."""
+ON_CPU = 2**13
+"""Pixels of the images of a timed step on a CPU, of which there are 8 at least; a whole batch takes in proportion."""
 LOOK = 1 / 3
 """What looking at a view takes of the time to learn from it: there is no way back, and nothing to change."""
 
@@ -31,7 +32,7 @@ def seconds_of(
         networks: that it begins with, "start", and that it learns from, "teacher", where there are any.
     """
     batch = min(config.batch_size, len(dataset))
-    timed = min(batch, ON_CPU) if device.type == "cpu" else batch
+    timed = min(batch, max(8, ON_CPU // math.prod(dataset.image_size))) if device.type == "cpu" else batch
     with torch.random.fork_rng([device] if device.type == "cuda" else []):
         some = dataset.subset(torch.arange(timed))
         learner = learner_of(config)(config, some, Processes(device), **networks)
