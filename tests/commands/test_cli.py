@@ -305,7 +305,7 @@ def test_certify_and_info_need_no_torch(evidence: list[Path]) -> None:
     code = "import sys; sys.modules['torch'] = None; from majorcert.commands.app import app; app(['demo'])"
     found = subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT, capture_output=True, text=True, check=False)
     assert found.returncode == 2
-    assert "this needs torch, which is not installed; install majorcert[nets]" in found.stderr
+    assert "this needs torch, which is not installed; pip install 'majorcert[nets]' brings it" in found.stderr
 
 
 def test_predict_says_what_the_certificate_is_about(runs: Path, data: Path, tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ class Verbs(TyperGroup):
         except ModuleNotFoundError as error:
             if error.name not in OPTIONAL:
                 raise
-            complain(f"this needs {error.name}, which is not installed; install majorcert[nets]")
+            complain(f"this needs {error.name}, which is not installed; pip install 'majorcert[nets]' brings it")
         sys.exit(2)
 
 

@@ -68,7 +68,7 @@ def _weights(package: str, sha256: str) -> dict[str, torch.Tensor]:
     """The tensors that a package carries; none of its code runs, and of its pickle only tensors are read."""
     found = util.find_spec(package)
     if found is None or found.origin is None:
-        raise ModelError(f"its weights are in the package {package}; install majorcert[imagenet]")
+        raise ModelError(f"its weights are in the package {package}; pip install 'majorcert[imagenet]' brings it")
     files = sorted((Path(found.origin).parent / "models").glob("*.pth"))
     for file in files:
         if hashlib.sha256(file.read_bytes()).hexdigest() == sha256:

@@ -259,7 +259,9 @@ def _timm(config: ModelConfig) -> nn.Module:
     try:
         timm = importlib.import_module("timm")
     except (ImportError, RuntimeError) as error:  # a torchvision of another build raises RuntimeError
-        raise ModelError(f"{config.name} needs the timm package ({error}); install majorcert[timm]") from None
+        raise ModelError(
+            f"{config.name} needs the timm package ({error}); pip install 'majorcert[timm]' brings it"
+        ) from None
     try:
         model = timm.create_model(
             name, pretrained=False, in_chans=config.in_channels, num_classes=config.n_classes, drop_rate=config.dropout

@@ -99,7 +99,7 @@ def plot(verdict: Verdict, i: int, image: npt.ArrayLike | None = None, ax: Any =
         try:
             from matplotlib import pyplot as plt
         except ImportError:
-            raise DataError("plots are drawn by matplotlib; install majorcert[notebook]") from None
+            raise DataError("plots are drawn by matplotlib; pip install 'majorcert[notebook]' brings it") from None
         ax = plt.subplots()[1]
     unsafe, patch = ~verdict.safe[i], verdict.patch
     if image is not None:

@@ -99,7 +99,9 @@ def opened(path: Path) -> "ImageFile":
             WebPImagePlugin,
         )
     except ImportError as error:
-        raise DataError(f"image files are read with Pillow ({error}); install majorcert[nets]") from None
+        raise DataError(
+            f"image files are read with Pillow ({error}); pip install 'majorcert[nets]' brings it"
+        ) from None
     if path.is_dir():
         raise DataError(f"cannot read the image {path}: it is a folder")
     if not plain_size(path):

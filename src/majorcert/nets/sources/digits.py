@@ -14,7 +14,9 @@ def read(*, test: bool) -> Part:
     try:
         from sklearn.datasets import load_digits  # type: ignore[import-untyped]
     except ImportError as error:
-        raise DataError(f"the digits come with scikit-learn ({error}); install majorcert[nets]") from None
+        raise DataError(
+            f"the digits come with scikit-learn ({error}); pip install 'majorcert[nets]' brings it"
+        ) from None
     bunch = load_digits()
     order = shuffled(len(bunch.target), seed=0)
     chosen = order[-N_TEST:] if test else order[:-N_TEST]
