@@ -25,7 +25,7 @@ def test_every_number_is_that_of_the_method() -> None:
     defenders = {spec: evidence(seed, spec) for seed, spec in enumerate(["rows:1", "columns:2", "blocks:2"])}
     truth, patches = np.arange(60) % 3, [mc.Patch(1), mc.Patch(2, 1)]
     table = {(row.who, row.method, row.patch): row for row in rows(defenders, truth, patches)}
-    assert len(table) == (3 * 2 + 3) * 2
+    assert len(table) == (3 * 2 + 4) * 2
     seen, gained = set(), []
     for patch in patches:
         for name, ballots in defenders.items():
@@ -41,6 +41,9 @@ def test_every_number_is_that_of_the_method() -> None:
             counts = mc.summary(verdict, truth)
             assert found.n_certified_and_correct == counts.n_certified_and_correct
             assert (found.n_certified, found.n_correct) == (counts.n_certified, counts.n_correct)
+        pooled = table[together, WORDS["pool"], str(patch)]
+        expected = mc.score(mc.certify([mc.Pool(list(defenders.values()))], patch), truth)
+        assert (pooled.clean, pooled.certified) == pytest.approx((100 * expected.clean, 100 * expected.certified))
         by_first = (verdict.predicted == truth) & (verdict.by == "theorem1")
         assert table[together, "MajorCert, theorem 1 alone", str(patch)].n_certified_and_correct == by_first.sum()
         assert 0 < by_first.sum() <= found.n_certified_and_correct < found.n_correct < 60

@@ -12,6 +12,7 @@ from majorcert.core.majority import drs, majorcert
 from majorcert.core.reach import Evidence
 from majorcert.core.threat import Bools, Patch
 from majorcert.core.verdict import Verdict
+from majorcert.defences.pool import Pool
 from majorcert.reports.rooms import room_of
 from majorcert.reports.score import summary
 
@@ -114,7 +115,7 @@ def safe_map(verdict: Verdict) -> Bools:
 
 
 def rows(defenders: Mapping[str, Ballots], truth: npt.ArrayLike, patches: Sequence[Patch]) -> list[Row]:
-    """DRS for each defender, MajorCert for all of them together, for every patch."""
+    """DRS for each defender, MajorCert for all of them together and the pool of their votes, for every patch."""
     found = [
         Row.of(name, verdict, truth)
         for name, ballots in defenders.items()
@@ -124,6 +125,7 @@ def rows(defenders: Mapping[str, Ballots], truth: npt.ArrayLike, patches: Sequen
     together, everyone = " + ".join(defenders), list(defenders.values())
     for patch in patches:
         exact = majorcert(everyone, patch)
-        verdicts = (by_theorem1(exact), by_papers_reach(everyone, exact)[0], exact)
+        pooled = replace(majorcert([Pool(everyone)], patch), method="pool")
+        verdicts = (by_theorem1(exact), by_papers_reach(everyone, exact)[0], exact, pooled)
         found += [Row.of(together, verdict, truth) for verdict in verdicts]
     return found

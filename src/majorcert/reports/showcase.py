@@ -32,15 +32,16 @@ def story(evidence: Sequence[Ballots], truth: Ints, pictures: npt.NDArray[np.uin
 
 
 def compared(table: Sequence[Row]) -> list[str]:
-    """For each patch, MajorCert beside the best of its defenders alone, whichever of them comes out ahead."""
+    """For each patch, MajorCert beside the pool and the best of its defenders alone, whichever comes out ahead."""
     lines = []
     for patch in dict.fromkeys(row.patch for row in table):
         here = [row for row in table if row.patch == patch]
-        (together,) = [row for row in here if row.method == WORDS["majorcert-exact"]]
+        together, pooled = ({row.method: row for row in here}[WORDS[each]] for each in ("majorcert-exact", "pool"))
         alone = max((row for row in here if row.method == WORDS["drs-local"]), key=lambda row: row.certified)
         lines.append(
             f"Against {patch} patches MajorCert certifies {together.n_certified_and_correct} of {together.n} images, "
-            f"and the best single defender, {alone.who}, {alone.n_certified_and_correct}."
+            f"the pool of their votes {pooled.n_certified_and_correct}, and the best single defender, {alone.who}, "
+            f"{alone.n_certified_and_correct}."
         )
     return lines
 
