@@ -13,6 +13,7 @@ import majorcert as mc
 from majorcert.audit.revote import check_bounds
 from majorcert.files.evidence import load_evidence
 from majorcert.nets.data import load
+from majorcert.reports.bound import beyond
 
 torch.set_num_threads(1)
 
@@ -43,6 +44,8 @@ def test_bounds_go_through_every_verb(data: Path, bounded: Path, tmp_path: Path)
     done("certify", store, "--patch", "2", "-o", verdict)
     result = asked("certify", store, "--patch", "3x2")
     assert "bounds:2 speaks of patches up to 2x2: against 3x2 it certifies no image" in result.output
+    sizes = mc.Bounds([0], np.ones((1, 9 + 4, 2), dtype=bool), sizes="bounds:2x2,1x4", image_size=(4, 4), n_classes=2)
+    assert not beyond([sizes], [mc.Patch(2), mc.Patch(1, 4)])  # neither contains the other, so neither is the largest
     found = mc.Verdict.load(verdict)
     assert found.certified.sum() > 0
     how = ("--weights", bounded, "--images", data, "--sample", "all", "--json")

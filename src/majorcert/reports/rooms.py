@@ -194,6 +194,12 @@ def _pairs_images(name: str, some: MaskPairs, patches: Sequence[Patch], sets: Se
     yield Block.of(f"ends{name}", differs.sum(axis=1).cumsum().astype(np.int32))
 
 
+def _around(patches: Sequence[Patch]) -> Patch | None:
+    """The patch that contains all of them, if one of them does."""
+    around = Patch(max(each.height for each in patches), max(each.width for each in patches))
+    return around if around in patches else None
+
+
 ROOMS: Mapping[type[Evidence], Room] = {
     Ballots: Room(
         "ballots",
@@ -221,7 +227,7 @@ ROOMS: Mapping[type[Evidence], Room] = {
     Bounds: Room(
         title=lambda bounds: str(bounds.sizes),
         alone={"ibp": None},
-        bound=lambda bounds: max(bounds.sizes.patches, key=lambda patch: min(patch.height, patch.width)),
+        bound=lambda bounds: _around(bounds.sizes.patches),
         presumes=False,
     ),
     ClippedScores: Room(
