@@ -143,8 +143,9 @@ def train(
             of = f"{data.image_size[0]}x{data.image_size[1]} pixels"
             told(f"{patch}: at most {size} of {of}{blamed(patch, data.image_size, data.photos)}")
     chosen = recipe or ("masking" if patches and not strategies else recipe_for(strategies or [], data.image_size))
-    usual = strategies_of(chosen, against) if not strategies else ()
-    specs = strategies or scaled_apart(usual, data.image_size, chosen, patch_given=bool(patches))
+    specs = strategies or scaled_apart(
+        strategies_of(chosen, against), data.image_size, chosen, patch_given=bool(patches)
+    )
     configs = [named(chosen, spec, data.channels, data.n_classes) for spec in specs]
     if recipe is None:
         configs = [suited(config, data.image_size, len(data), where) for config in configs]
