@@ -9,31 +9,24 @@ from typing import Any
 import torch
 from torch import nn
 
-from majorcert.files.asked_patches import blamed, is_of_photo, read_patches
 from majorcert.files.names import file_names
 from majorcert.nets import shards
 from majorcert.nets import train as training
-from majorcert.nets.config import TrainConfig
 from majorcert.nets.data import Dataset, Split, load, load_to_train
-from majorcert.nets.defaults import scaled_apart, suited
 from majorcert.nets.device import place_among, usable_device
 from majorcert.nets.ensemble import load_defender
 from majorcert.nets.ensemble_file import check_resumed, write_members
-from majorcert.nets.estimate import duration, seconds_of
 from majorcert.nets.folders import check_apart, check_begun
 from majorcert.nets.hiding import Hiding, read_hiding
 from majorcert.nets.interrupt import Interrupt
 from majorcert.nets.member import Member
-from majorcert.nets.mirrors import mirrored_classes
-from majorcert.nets.models import check_named, factories_in
-from majorcert.nets.own import as_listed
-from majorcert.nets.recipes import adapted, recipe_for, strategies_of
-from majorcert.nets.recipes import recipe as named
+from majorcert.nets.models import check_named
+from majorcert.nets.plan import plan, tell_plan
+from majorcert.nets.recipes import strategies_of
 from majorcert.nets.run_folder import held
 from majorcert.nets.stores import keep_truth, store_of, voting_folders
-from majorcert.nets.teaching import known_teachers, teachers
-from majorcert.nets.tuning import GENTLE, Own
-from majorcert.nets.validation import PATCH
+from majorcert.nets.teaching import known_teachers
+from majorcert.nets.tuning import Own
 
 Trained = list[training.TrainResult]
 SHOWN = 5
@@ -137,81 +130,34 @@ def train(
     where, own = usable_device(device), Own.of(model, factory, mean, std)
     if isinstance(data, str):
         data, validation = load_to_train(data, split)
-    against = [str(patch) for patch in read_patches(patches, data.image_size, data.photos)]
-    for patch, size in zip(patches, against, strict=True):
-        if told is not None and is_of_photo(patch):
-            of = f"{data.image_size[0]}x{data.image_size[1]} pixels"
-            told(f"{patch}: at most {size} of {of}{blamed(patch, data.image_size, data.photos)}")
-    chosen = recipe or ("masking" if patches and not strategies else recipe_for(strategies or [], data.image_size))
-    specs = strategies or scaled_apart(
-        strategies_of(chosen, against), data.image_size, chosen, patch_given=bool(patches)
-    )
-    configs = [named(chosen, spec, data.channels, data.n_classes) for spec in specs]
-    if recipe is None:
-        configs = [suited(config, data.image_size, len(data), where) for config in configs]
-    named_model = model if isinstance(model, str) and own is None else None
-    if own is not None:
-        changes = {**GENTLE, **{key: value for key, value in changes.items() if value is not None}}
-    configs = [adapted(config, data.channels, view, width, named_model, **changes) for config in configs]
-    networks: list[dict[str, Any]] = [{} for _ in configs]  # what each begins with and what it learns from, if any
-    if own is not None:
-        for place, config in enumerate(configs):
-            configs[place], networks[place]["start"] = own.begun(config, data)
-    if teacher is not None:
-        for each, network in zip(networks, teachers(Path(teacher), configs, data, as_listed(allow)), strict=True):
-            each["teacher"] = network
-    names = file_names([str(config.strategy) for config in configs]) if len(configs) > 1 else ["."]
+    kind: dict[str, Any] = {"strategies": strategies, "recipe": recipe, "patches": patches, "own": own}
+    kind |= {"teacher": teacher, "allow": allow, "told": told or (lambda sentence: None)}
+    changes |= {"view": view, "width": width, "model": model if isinstance(model, str) and own is None else None}
+    plans = plan(data, where, **kind, **changes)
+    names = file_names([str(each.config.strategy) for each in plans]) if len(plans) > 1 else ["."]
     check_begun(out, data, names, resume=resume)
     if resume:
         check_resumed(out, names)
     options: dict[str, Any] = {"compiled": compiled, "checkpoint_every": checkpoint_every, "validation": validation}
-    for config in configs:
-        training.check(config, data, validation)
+    for each in plans:
+        training.check(each.config, data, validation)
     if told is not None and place_among()[1] == 1:
-        options["before"] = partial(_tell_plan, configs, networks, (data, validation), where, told)
+        options["before"] = partial(tell_plan, plans, data, validation, where, told)
     results: Trained = []
     # One defender alone has the folder to itself by its own run.
     shared = len(names) > 1 and place_among()[0] == 0
     # Asked to stop when a run is about to end, the next one stops at its first step, and can be resumed.
     with held(out, resume=resume) if shared else nullcontext(), Interrupt() as options["interrupt"]:
-        for name, config, learned in zip(names, configs, networks, strict=True):
+        for name, (config, networks) in zip(names, plans, strict=True):
             options["progress"] = None if progress is None else partial(progress, config.strategy)
             options["after_epoch"] = None if after_epoch is None else partial(after_epoch, config.strategy)
-            results.append(training.train(config, data, out / name, where, resume=resume, **options, **learned))
+            results.append(training.train(config, data, out / name, where, resume=resume, **options, **networks))
             options["before"] = None
             if not results[-1].finished:
                 return results
         if shared:
             write_members(out, names)
     return results
-
-
-def _tell_plan(
-    configs: Sequence[TrainConfig],
-    networks: Sequence[dict[str, Any]],
-    images: tuple[Dataset, Dataset | None],
-    device: torch.device,
-    told: Callable[[str], None],
-) -> None:
-    """What is trained, about how long it takes, and what of the images is in the way."""
-    data, validation = images
-    first, names = configs[0], ", ".join(str(config.strategy) for config in configs)
-    own = ", ".join(factories_in(first.model))
-    network, knobs = (own, "") if own else (f"{first.model.name} of width {first.model.width}", ", --width")
-    epochs = f"{first.epochs} epoch{'s' * (first.epochs > 1)}"
-    told(
-        f"{names}: {network}, {epochs} of {len(data):,} images of "
-        f"{data.image_size[0]}x{data.image_size[1]} in batches of {first.batch_size}, on {device.type}"
-    )
-    both = zip(configs, networks, strict=True)
-    seconds = sum(seconds_of(config, data, device, validation, **learned) for config, learned in both)
-    told(f"this takes about {duration(seconds)}, by steps that were timed; --epochs{knobs} and --size change it")
-    if validation and (why := blamed(PATCH, data.image_size, validation.photos)):
-        told(f"{PATCH} of each validation photo is much of what the networks see{why}")
-    if first.augment.flip:
-        pairs = mirrored_classes(data)
-        for left, right in pairs[:SHOWN]:
-            told(f"in the mirror {left!r} looks like {right!r}, and images are flipped: train with --no-flip")
 
 
 def tell_reading(dataset: Dataset, told: Callable[[str], None]) -> None:
