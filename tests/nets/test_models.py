@@ -167,7 +167,9 @@ def test_unreadable_configurations_are_refused(raw: dict[str, object], message: 
 
 def test_a_missing_timm_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "timm", None)
-    with pytest.raises(ModelError, match=r"timm:vit_tiny needs the timm package .*install majorcert\[timm\]"):
+    with pytest.raises(
+        ModelError, match=r"timm:vit_tiny needs the timm package .*pip install 'majorcert\[timm\]' brings it"
+    ):
         build(ModelConfig("timm:vit_tiny", 3, 10))
 
 
