@@ -371,7 +371,7 @@ def test_what_is_not_covered_is_refused(tmp_path: Path) -> None:
 def test_mistakes_are_refused(tmp_path: Path) -> None:
     evidence = ballots()
     verdict = mc.majorcert(evidence, PATCH)
-    assert "got 2 evidence stores" in refuses(verdict, evidence[:2], tmp_path)
+    assert "evidence stores: expected 3, got 2; give" in refuses(verdict, evidence[:2], tmp_path)
     assert "--sample is a number of images" in refuses(verdict, evidence, tmp_path, "--sample", "0")
     assert "give the images too" in refuses(verdict, evidence, tmp_path, "--weights", tmp_path)
     large = replace(verdict, patch=mc.Patch(9))

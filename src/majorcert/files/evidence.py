@@ -120,8 +120,8 @@ def load_recorded(origins: Sequence[Mapping[str, Any]], paths: Sequence[str | Pa
         wanted = [len(typed(origin, PoolFacts).members) if origin.get("kind") in POOLED else 1 for origin in origins]
         if sum(wanted) != len(paths):
             raise EvidenceError(
-                f"the verdict was made from {sum(wanted)} evidence stores, got {len(paths)}; give those that it was "
-                "made from, in the same order"
+                f"evidence stores: expected {sum(wanted)}, got {len(paths)}; give those that the verdict was made from "
+                "and in that order"
             )
         left = iter(paths)
         return [_recorded(origin, [next(left) for _ in range(n)]) for origin, n in zip(origins, wanted, strict=True)]
