@@ -66,6 +66,9 @@ def test_table_holds_the_scores_of_the_core(made: tuple[Contents, Overview]) -> 
         assert theorem1.n_certified_and_correct == counts.by_and_correct["theorem1"]
         assert theorem2.n_certified_and_correct == counts.n_certified_and_correct
         assert theorem2.n_certified == counts.n_certified
+        pooled = mc.score(mc.certify([mc.Pool(contents.defenders)], patch), contents.truth)
+        row = shown["pool", "pooled votes"]
+        assert (row.n_correct / 80, row.n_certified_and_correct / 80) == (pooled.clean, pooled.certified)
         assert np.array_equal(found.n_unsafe, (~verdict.safe).sum(axis=(1, 2)))
         assert np.allclose(found.unsafe_share, (~verdict.safe).mean(axis=0))
 

@@ -1,15 +1,17 @@
 """The numbers of the overview: what holds over all images, for each patch size and each method."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
+from majorcert.core.ballots import Ballots
 from majorcert.core.plurality import Ints
 from majorcert.core.threat import Patch
 from majorcert.core.verdict import Verdict
 from majorcert.defences.largest import largest_patch
+from majorcert.defences.pool import Pool
 from majorcert.errors import EvidenceError
 from majorcert.reports.contents import Contents
 from majorcert.reports.rows import Row, alone, by_theorem1, safe_map
@@ -118,6 +120,9 @@ def _methods(contents: Contents, patch: Patch, ensemble: Verdict) -> tuple[Row, 
     if len(contents.defenders) > 1:
         together = [ensemble] if promise.alerts else [by_theorem1(ensemble), ensemble]
         verdicts += [("ensemble", verdict) for verdict in together]
+        if all(isinstance(each, Ballots) for each in contents.defenders):
+            pooled = promise.judge([Pool(contents.defenders)], patch)
+            verdicts.append(("pool", pooled if promise.alerts else replace(pooled, method="pool")))
     for other in contents.verdicts:
         if other.patch == patch:
             who = ", ".join(str(origin.get("strategy", origin.get("name", "?"))) for origin in other.defenders)
