@@ -172,8 +172,6 @@ def _manifest(
         "palette": PALETTE,
         "hasTruth": contents.truth is not None,
         "nShown": len(shown),
-        "n": len(contents),
-        "nSplit": contents.n_split,
         "imagesPerBlock": IMAGES_PER_BLOCK,
         "factRows": fact_names,
         "anyPatch": _any_patch(contents),
