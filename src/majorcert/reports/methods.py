@@ -2,14 +2,13 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from majorcert.core.detection import detect
-from majorcert.core.majority import drs, majorcert
+from majorcert.core.majority import DrsBound, ReachKind, drs, majorcert
 from majorcert.core.plurality import Ints
 from majorcert.core.reach import Evidence
 from majorcert.core.threat import Patch
@@ -67,7 +66,9 @@ def _recovered(method: str, defenders: Sequence[Evidence], patch: Patch) -> Verd
     """The verdict on these as one, that the label stays, or stays among the first k."""
     if method.startswith("top-"):
         return top_k(defenders[0], patch, int(method.removeprefix("top-")))
-    return TOGETHER[method](defenders, patch) if method in TOGETHER else ALONE[method](defenders[0], patch)
+    if method in TOGETHER:
+        return majorcert(defenders, patch, reach=TOGETHER[method])
+    return replace(drs(defenders[0], patch, bound=ALONE[method]), method=method)
 
 
 def _side_by_side(defenders: Sequence[Evidence], patch: Patch, slack: int) -> list[Verdict]:
@@ -201,21 +202,14 @@ def fragility(defenders: Sequence[Any]) -> list[str]:
     return found
 
 
-TOGETHER: Mapping[str, Callable[[Sequence[Evidence], Patch], Verdict]] = {
-    "majorcert-exact": majorcert,
-    "majorcert-paper": partial(majorcert, reach="paper"),
-    "pool": majorcert,
-}
+TOGETHER: Mapping[str, ReachKind] = {"majorcert-exact": "exact", "majorcert-paper": "paper", "pool": "exact"}
+"""The methods for all defenders, or their pool, by the reach that `majorcert` takes of each."""
+ALONE: Mapping[str, DrsBound] = {"drs-margin": "margin", "drs-local": "local", "pg-drs": "local", "pg-pool": "local"}
+"""Those for one defender, by the bound of `drs`."""
 ALERTING: Mapping[str, Callable[[Sequence[Evidence], Patch, int], Iterable[Verdict]]] = {
     "detection": lambda defenders, patch, slack: [detect(defenders, patch, slack=slack)],
     "unwavering": lambda defenders, patch, slack: [joint(defenders, patch, slack=slack).unwavering],
     "joint": _side_by_side,
-}
-ALONE: Mapping[str, Callable[[Evidence, Patch], Verdict]] = {
-    "drs-margin": drs,
-    "drs-local": partial(drs, bound="local"),
-    "pg-drs": lambda each, patch: replace(drs(each, patch, bound="local"), method="pg-drs"),
-    "pg-pool": lambda each, patch: replace(drs(each, patch, bound="local"), method="pg-pool"),
 }
 METHODS = (*TOGETHER, "detection", *ALONE)
 PROMISING = ("majorcert-exact", "pool", "drs-local")
