@@ -4,7 +4,7 @@ Nothing is shared with the code that certifies, except the readers of the two fi
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from majorcert.audit.check import Check, Difference
@@ -43,7 +43,10 @@ NOT_THERE = "not on record"
 
 
 def judged_anew(
-    verdict: Verdict, evidence: Sequence[Evidence], rows: Iterable[int], progress: Callable[[int], None] | None = None
+    verdict: Verdict,
+    evidence: Sequence[Evidence],
+    rows: Sequence[int],
+    progress: Callable[[int, int], None] | None = None,
 ) -> list[Check]:
     """Check a verdict against its evidence: where it says it comes from, every row in itself, and `rows` anew.
 
@@ -59,8 +62,8 @@ def judged_anew(
     names = ["label", "certified", "by", "safe map", "witness"]
     names += ["alert"] * (verdict.method == "detection") + ["holds"] * (verdict.holds is not None)
     found: dict[str, list[Difference]] = {name: [] for name in names}
-    patch, n_rows = (verdict.patch.height, verdict.patch.width), 0
-    for row in rows:
+    patch = verdict.patch.height, verdict.patch.width
+    for n_judged, row in enumerate(rows, start=1):
         told = [testimony(each, origin, row, patch) for each, origin in zip(evidence, verdict.defenders, strict=True)]
         opinion = _opinion(verdict, told, evidence, row)
         for name, differences in _compared(verdict, row, opinion).items():
@@ -69,10 +72,9 @@ def judged_anew(
             found["alert"] += _alert_faults(verdict, row, evidence, patch)
         if "holds" in found:
             found["holds"] += _holds_faults(verdict, row, strongest(told, opinion.certified, verdict.slack))
-        n_rows += 1
         if progress is not None:
-            progress(n_rows)
-    return checks + [Check(name, n_rows, tuple(differences)) for name, differences in found.items()]
+            progress(n_judged, len(rows))
+    return checks + [Check(name, len(rows), tuple(differences)) for name, differences in found.items()]
 
 
 def _opinion(verdict: Verdict, told: Sequence[Testimony], evidence: Sequence[Evidence], row: int) -> Opinion:

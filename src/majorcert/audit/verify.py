@@ -146,7 +146,7 @@ def verify(
         raise EvidenceError(f"got {len(defenders)} networks and the evidence of {len(voting)}")
     seed = secrets.randbelow(2**31) if seed is None else seed
     rows = sampled(len(verdict), sample, seed)
-    checks = judged_anew(verdict, evidence, rows, None if progress is None else lambda n: progress(n, len(rows)))
+    checks = judged_anew(verdict, evidence, rows, progress)
     if checker is not None and not any(check.what == "images" and check.differences for check in checks):
         checks.append(third_opinion(checker, verdict, evidence, rows))
     allowed: list[Allowed] = []
