@@ -205,9 +205,9 @@ def _left_with_slack(scene: Scene, class_names: Sequence[str]) -> str:
 
 
 def _moved(scene: Scene, one: Testimony, class_names: Sequence[str]) -> str:
-    if one.label == scene.clean:
-        return f"{one.name} can be made to say {_either(scene, one, class_names)}"
     others = _either(scene, one, class_names)
+    if one.label == scene.clean:
+        return f"{one.name} can be made to say {others}"
     return f"{one.name} says {class_names[one.label]} already" + (f" and can be made to say {others}" if others else "")
 
 
