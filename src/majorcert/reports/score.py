@@ -35,9 +35,9 @@ class Summary(NamedTuple):
 
 def score(verdict: Verdict, truth: npt.ArrayLike) -> Score:
     """Clean and certified accuracy; both are 0 of no images."""
-    correct = _correct(verdict, truth)
-    n = len(verdict)
-    return Score(int(correct.sum()) / max(n, 1), int((correct & verdict.certified).sum()) / max(n, 1), n)
+    counts = summary(verdict, truth)
+    n = max(counts.n, 1)
+    return Score(counts.n_correct / n, counts.n_certified_and_correct / n, counts.n)
 
 
 def summary(verdict: Verdict, truth: npt.ArrayLike) -> Summary:
