@@ -68,10 +68,9 @@ def scatter(results: Results) -> str:
         theirs = [row for row in TABLE_1 if patch in row.accuracy and not row.quoted]
         plot = _panel(drawing, i, patch, ours, theirs)
         for row in ours:
-            colour = _colour(results, row["recipe"])
+            colour, (shape, name) = _colour(results, row["recipe"]), TECHNIQUES[row["method"]]
+            drawing.marker(shape, plot.x(row["clean"]), plot.y(row["certified"]), 5, colour)
             star = row["method"] == "majorcert-exact"
-            drawing.marker(TECHNIQUES[row["method"]][0], plot.x(row["clean"]), plot.y(row["certified"]), 5, colour)
-            shape, name = TECHNIQUES[row["method"]]
             text = "MC" if star else name if shape == "triangle" else _short(row["defenders"][0])
             plot.label(row["clean"], row["certified"], text, colour, size=12 if star else 10, gap=12 if star else 9)
     _scatter_legend(drawing, results)
