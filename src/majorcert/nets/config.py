@@ -111,4 +111,4 @@ class TrainConfig:
         return min(self.ema_decay, (1 + step) / (10 + step))
 
     def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "strategy": str(self.strategy), "model": self.model.to_json()}
+        return {**asdict(self), "strategy": str(self.strategy)}
