@@ -104,7 +104,7 @@ def _merge(
     if len(runs) > 1:
         network, config = Average(networks), average(tuple(blueprint.model for blueprint in blueprints))
     if mirrored:
-        network, config = Mirror(network, crop=first.view in ("crop", "whole")), mirror(config, first.view)
+        network, config = Mirror(network, first.view), mirror(config, first.view)
     if sure is not None:
         network, config = Cascade(network, sure), cascade(config, sure)
     training = {

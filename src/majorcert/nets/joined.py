@@ -25,10 +25,10 @@ class Mirror(nn.Module):
     other side. What it says of that as a map is mirrored back.
     """
 
-    def __init__(self, network: nn.Module, *, crop: bool) -> None:
+    def __init__(self, network: nn.Module, view: str) -> None:
         super().__init__()
         self.members = nn.ModuleList([network])
-        self.crop = crop
+        self.crop = view in ("crop", "whole")  # whose last channel is the column
 
     def forward(self, views: Tensor) -> Tensor:
         network = self.members[0]

@@ -115,7 +115,7 @@ def build(config: ModelConfig, allowed: Sequence[str] = ()) -> nn.Module:
         return Average([build(member, allowed) for member in _checked_members(config)])
     if config.name in MIRRORS:
         (member,) = _checked_members(config)
-        return Mirror(build(member, allowed), crop=config.name in ("mirror:crop", "mirror:whole"))
+        return Mirror(build(member, allowed), config.name.removeprefix("mirror:"))
     if config.name.startswith(CASCADE):
         (member,) = _checked_members(config)
         return Cascade(build(member, allowed), _sure(config.name))
