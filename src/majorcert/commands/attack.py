@@ -89,8 +89,7 @@ def attack(
         "batch_size": batch_size,
     }
     kind: dict[str, Any] = {"split": split, "image_size": defended.image_size, "channels": defended.channels}
-    kind["resizing"] = defended.resizing
-    images = load(data, data_dir=data_dir, seed=split_seed, skip_bad=skip_bad, **kind)
+    images = load(data, data_dir=data_dir, seed=split_seed, skip_bad=skip_bad, resizing=defended.resizing, **kind)
     tell_reading(images, remark)
     (size,) = read_patches([patch], defended.image_size, images.photos)
     if is_of_photo(patch):
