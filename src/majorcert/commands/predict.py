@@ -55,7 +55,8 @@ def predict(
     import torch
 
     from majorcert.nets.ensemble import Ensemble
-    from majorcert.nets.protect import guarded, is_pretrained, protect
+    from majorcert.nets.imagenet import is_pretrained
+    from majorcert.nets.protect import guarded, protect
     from majorcert.nets.sources.photo import photo_files, read_photos
 
     how: dict[str, Any] = {"device": device, "precision": precision}

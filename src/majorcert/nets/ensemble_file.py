@@ -11,6 +11,7 @@ from majorcert.errors import ModelError
 from majorcert.files.untrusted import read_json, reason, typed
 from majorcert.nets.blueprint import Blueprint
 from majorcert.nets.folders import CHECKPOINT, DEFENDER, ENSEMBLE, check_format
+from majorcert.nets.imagenet import is_pretrained
 from majorcert.nets.on_disk import write_json
 
 FORMAT = "majorcert-ensemble"
@@ -95,7 +96,7 @@ def resolved(name: str | Path) -> Path:
     names = sorted(path.relative_to(bundled).as_posix() for path in folders)
     if str(name) in names and not Path(Path(name).parts[0]).is_dir():  # an own folder of that name is not ours
         return bundled / name
-    if str(name).partition(":")[0] == "imagenet":
+    if is_pretrained(str(name)):
         raise ModelError(
             f"{name} is a classifier that is put behind masks for a patch: `predict` takes it by its name, and "
             f'mc.protect("{name}", "2%").save(folder) makes a folder of it for other verbs'

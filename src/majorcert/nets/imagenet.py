@@ -38,11 +38,15 @@ class Pretrained(NamedTuple):
     origin: dict[str, Any]  # where the weights are from, and how photos are brought to its size
 
 
+def is_pretrained(name: str) -> bool:
+    """Whether that is the name of such a classifier, or is meant as one."""
+    return name.partition(":")[0] == "imagenet"
+
+
 def pretrained(name: str = "imagenet") -> Pretrained:
     """The network of "imagenet" (which is lite0), "imagenet:lite1" or "imagenet:lite2"."""
-    source, _, which = name.partition(":")
-    which = which or "lite0"
-    if source != "imagenet" or which not in WEIGHTS:
+    which = name.partition(":")[2] or "lite0"
+    if not is_pretrained(name) or which not in WEIGHTS:
         raise ModelError(
             f"known by name are 'imagenet' and of it {', '.join(WEIGHTS)}, as in 'imagenet:lite0', got {name!r}; "
             "any other network is given as a torch module"

@@ -78,11 +78,6 @@ def protect(
     return filled(guarded, blueprint=Blueprint(cover, "masked", None, size, channels, names, config))
 
 
-def is_pretrained(name: str) -> bool:
-    """Whether that is the name of a classifier that `protect` knows."""
-    return name.partition(":")[0] == "imagenet"
-
-
 def guarded(
     together: Ensemble,
     photo: Tensor,
