@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
@@ -20,7 +20,6 @@ from majorcert.nets.sources.part import Part, Progress
 from majorcert.nets.sources.room import taken
 
 Split = Literal["train", "val", "trainval", "test"]
-SPLITS: tuple[Split, ...] = ("train", "val", "trainval", "test")
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,8 +138,8 @@ def load(
     `image_size`, `channels`, `skip_bad`, `resizing` and `class_names` (of one without class folders) are for image
     folders, `data_dir` is for CIFAR-10.
     """
-    if split not in SPLITS:
-        raise DataError(f"there is no split {split!r}; use one of {', '.join(SPLITS)}")
+    if split not in get_args(Split):
+        raise DataError(f"there is no split {split!r}; use one of {', '.join(get_args(Split))}")
     test = split == "test"
     path = Path(spec)
     part: Part | None
