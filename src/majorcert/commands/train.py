@@ -79,7 +79,7 @@ def train(
     from majorcert.nets.verbs import check_asked, tell_reading
     from majorcert.nets.verbs import train as train_defenders
 
-    check_asked(out, data, strategy or (), recipe, model, teacher, device, resume=resume)
+    check_asked(out, data, strategy, recipe, model, teacher, device, resume=resume)
     reading: dict[str, Any] = {"split": split, "data_dir": data_dir, "seed": split_seed, "skip_bad": skip_bad}
     reading |= {"image_size": None if size is None else parse_size(size), "resizing": Resizing(cast(Any, fit))}
     with bar("reading") as shown:

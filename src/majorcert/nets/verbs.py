@@ -48,7 +48,7 @@ def network_first(train: Callable[..., Trained]) -> Callable[..., Trained]:
 def check_asked(
     out: Path,
     data: Any,
-    strategies: Sequence[str],
+    strategies: Sequence[str] | None,
     recipe: str | None,
     model: Any,
     teacher: str | Path | None,
@@ -58,7 +58,7 @@ def check_asked(
 ) -> None:
     """Refuse what can never be trained, before a single image is read."""
     check_begun(out, data, resume=resume)
-    for spec in (*strategies_of(recipe or "best"), *strategies):
+    for spec in (*strategies_of(recipe or "best"), *(strategies or ())):
         read_hiding(spec)
     if isinstance(model, str):
         check_named(model)
@@ -126,7 +126,7 @@ def train(
         What came of each run; the last one was interrupted if it is not finished.
     """
     out = Path(out)
-    check_asked(out, data, strategies or (), recipe, model, teacher, device, resume=resume)
+    check_asked(out, data, strategies, recipe, model, teacher, device, resume=resume)
     where, own = usable_device(device), Own.of(model, factory, mean, std)
     if isinstance(data, str):
         data, validation = load_to_train(data, split)
