@@ -83,6 +83,10 @@ class Dataset:
         """Fingerprint of the images: their shape, then their bytes in order."""
         return sha256(self.images)
 
+    def origin(self) -> dict[str, str]:
+        """Which images they are, as it is kept with all that is made of them."""
+        return {"dataset": self.name, "split": self.split, "images_sha256": self.sha256()}
+
     def subset(self, indices: Tensor) -> "Dataset":
         """The images at `indices`, in that order, with their labels; they keep their numbers in the split."""
         return replace(

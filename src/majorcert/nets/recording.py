@@ -95,9 +95,7 @@ class Recording:
 def _told_of(dataset: Dataset) -> dict[str, Any]:
     return {
         "class_names": list(dataset.class_names),
-        "images_sha256": dataset.sha256(),
-        "dataset": dataset.name,
-        "split": dataset.split,
+        **dataset.origin(),
         "split_size": dataset.split_size or len(dataset),
         **recorded(dataset),
     }

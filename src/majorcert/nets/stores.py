@@ -46,12 +46,7 @@ def keep_truth(whole: Dataset, images: Dataset, store: str, folder: Path) -> Non
         write_photos(beside / photos_name(name), sizes, whole.resizing, images.sha256(), files)
     if whole.labels is None:
         return
-    origin = {
-        "dataset": images.name,
-        "split": images.split,
-        "images_sha256": images.sha256(),
-        "class_names": list(images.class_names),
-    }
+    origin = {**images.origin(), "class_names": list(images.class_names)}
     write_truth(beside / name, _by_number(whole.labels.tolist(), whole.numbers, -1), origin)
 
 

@@ -202,10 +202,8 @@ def _about(config: TrainConfig, dataset: Dataset, processes: Processes) -> dict[
         )
     return {
         "config": config.to_json(),
-        "dataset": dataset.name,
-        "split": dataset.split,
+        **dataset.origin(),
         "n_images": len(dataset),
-        "images_sha256": dataset.sha256(),
         "device": processes.device.type,
         **recorded(dataset),
     }
@@ -237,8 +235,7 @@ def _suited(
     about: dict[str, Any] = {"image_size": blueprint.image_size, "channels": blueprint.channels, "device": device}
     voter = Voter.of(network, strategy, blueprint.view, None, config=blueprint.model, **about)
     threshold = suited_threshold(voter, validation, n_views=known["n_images"])
-    by = {"dataset": validation.name, "split": validation.split, "images_sha256": validation.sha256()}
-    return replace(blueprint, threshold=threshold, training={**known, "threshold_chosen_by": by})
+    return replace(blueprint, threshold=threshold, training={**known, "threshold_chosen_by": validation.origin()})
 
 
 def _shuffled(n_images: int, batch_size: int, seed: int, epoch: int) -> Tensor:
