@@ -82,8 +82,8 @@ def predict(
                 sizes = [(photo.path, photo.size) for photo in some]
                 if masked:
                     patches = read_patches(asked, together.image_size, Photos(frozenset([some[0].size]), resizing))
-                    more = {"told": lambda label, path=some[0].path: remark(f"{path}: {label}")}
-                    evidence = guarded(together, pixels, patches, promise=promise.value, progress=shown.show, **more)
+                    telling: Any = {"told": lambda label, path=some[0].path: remark(f"{path}: {label}")}
+                    evidence = guarded(together, pixels, patches, promise=promise.value, progress=shown.show, **telling)
                 else:
                     evidence = together.evidence(pixels, promise=promise.value)
                 tell_of = masked_apart if method == Rule.MASKED_POOL else predictions
