@@ -46,7 +46,7 @@ class Drawing:
             f'text-anchor="{anchor}"{weight}{turn}>{escape(cleaned(text))}</text>'
         )
 
-    def path(self, data: str, *, fill: str = "none", stroke: str = "none", width: float = 1) -> None:
+    def path(self, data: str, *, stroke: str, width: float, fill: str = "none") -> None:
         self.elements.append(
             f'<path d="{data}" fill="{fill}" stroke="{stroke}" stroke-width="{number(width)}" stroke-linejoin="round"/>'
         )
