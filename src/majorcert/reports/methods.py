@@ -4,9 +4,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
 from majorcert.core.detection import detect
 from majorcert.core.majority import DrsBound, ReachKind, drs, majorcert
 from majorcert.core.plurality import Ints
@@ -139,7 +136,8 @@ def counted(judged: Judged, truth: Ints | None) -> dict[str, Any]:
         **({} if verdict.alert is None else {"n_alerts": int(verdict.alert.sum())}),
     }
     if verdict.holds is not None:
-        line |= {"n_at_will": int((~verdict.certified).sum()), "holds": _held(verdict.holds)}
+        strongest = {name: int((verdict.holds == name).sum()) for name in (*STRONGEST_FIRST, "none")}
+        line |= {"n_at_will": int((~verdict.certified).sum()), "holds": strongest}
     if truth is not None:
         counts = summary(verdict, truth)
         line |= {
@@ -150,11 +148,6 @@ def counted(judged: Judged, truth: Ints | None) -> dict[str, Any]:
             "by_and_correct": counts.by_and_correct,
         }
     return line
-
-
-def _held(holds: npt.NDArray[np.str_]) -> dict[str, int]:
-    """For how many images each promise is the strongest that holds."""
-    return {name: int((holds == name).sum()) for name in (*STRONGEST_FIRST, "none")}
 
 
 def as_table(lines: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]]:
