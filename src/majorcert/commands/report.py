@@ -25,7 +25,7 @@ from majorcert.files.truth import find_truth
 from majorcert.reports.asked import defenders_of, patches_of
 from majorcert.reports.contents import Contents
 from majorcert.reports.methods import guarded, ruled
-from majorcert.reports.page import LIMIT, write_report
+from majorcert.reports.page import LIMIT, TITLE, write_report
 from majorcert.reports.terminal import remark, stderr
 
 
@@ -38,7 +38,7 @@ def report(
     method: Ruled = Rule.MAJORITY,
     images: Images = None,
     truth: Truth = None,
-    title: Annotated[str, typer.Option(help="Stands at the top of the page.")] = "Certified patch robustness",
+    title: Annotated[str, typer.Option(help="Stands at the top of the page.")] = TITLE,
     limit: Annotated[int, typer.Option(min=1, help="Images in the gallery; the overview counts all.")] = LIMIT,
     data_dir: DataDir = Path("data"),
     split_seed: SplitSeed = 0,

@@ -25,6 +25,7 @@ from majorcert.reports.page.sprite import Sprites, spaced, sprites
 from majorcert.reports.payload import Block, script_json
 from majorcert.reports.rooms import room_of
 
+TITLE = "Certified patch robustness"
 LIMIT = 10_000
 """Images that the gallery and the explorer hold unless told otherwise."""
 SCRIPTS = (
@@ -62,7 +63,7 @@ def write_report(
     path: str | Path,
     contents: Contents,
     *,
-    title: str = "Certified patch robustness",
+    title: str = TITLE,
     limit: int = LIMIT,
     progress: Callable[[str], None] = lambda step: None,
 ) -> None:
@@ -77,7 +78,7 @@ def page(
     contents: Contents,
     numbers: Overview,
     *,
-    title: str = "Certified patch robustness",
+    title: str = TITLE,
     limit: int = LIMIT,
     progress: Callable[[str], None] = lambda step: None,
 ) -> str:
