@@ -1,6 +1,6 @@
 """The report: one HTML file that needs nothing else, a pure function of what it is made from."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,7 @@ from majorcert.reports.abstention import sentence as abstention
 from majorcert.reports.bound import presumed, presumption
 from majorcert.reports.contents import Contents
 from majorcert.reports.page.charts import curve_chart, heat_map, largest_chart
-from majorcert.reports.page.overview import Findings, Overview, overview
+from majorcert.reports.page.overview import Findings, Overview, Progress, overview
 from majorcert.reports.page.palette import PALETTE
 from majorcert.reports.page.sprite import Sprites, spaced, sprites
 from majorcert.reports.payload import Block, script_json
@@ -65,7 +65,7 @@ def write_report(
     *,
     title: str = TITLE,
     limit: int = LIMIT,
-    progress: Callable[[str], None] = lambda step: None,
+    progress: Progress = lambda step: None,
 ) -> None:
     """Write the page, whole or not at all. The overview counts every image, whatever the limit."""
     text = page(contents, overview(contents, progress), title=title, limit=limit, progress=progress)
@@ -80,7 +80,7 @@ def page(
     *,
     title: str = TITLE,
     limit: int = LIMIT,
-    progress: Callable[[str], None] = lambda step: None,
+    progress: Progress = lambda step: None,
 ) -> str:
     """The page as text.
 
