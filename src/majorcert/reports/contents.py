@@ -113,9 +113,14 @@ class Contents:
         return max(split_size(each.provenance, last) for each in voters)
 
 
+def titles(defenders: Sequence[Evidence]) -> list[str]:
+    """What the room of its kind calls each defender."""
+    return [cleaned(room_of(defender).title(defender)) for defender in defenders]
+
+
 def defender_names(defenders: Sequence[Evidence]) -> tuple[str, ...]:
-    """What to call each defender: as the room of its kind says; numbered if repeated."""
-    plain = [cleaned(room_of(defender).title(defender)) for defender in defenders]
+    """The same, numbered where they are repeated."""
+    plain = titles(defenders)
     numbered = [f"{name} #{plain[:place].count(name)}" for place, name in enumerate(plain, start=1)]
     return tuple(name if plain.count(name) == 1 else other for name, other in zip(plain, numbered, strict=True))
 

@@ -22,8 +22,9 @@ from majorcert.defences.pool import Pool
 from majorcert.defences.scores import Scores
 from majorcert.errors import StoreError
 from majorcert.files.atomic import replacing
-from majorcert.files.untrusted import cleaned, read_object
+from majorcert.files.untrusted import read_object
 from majorcert.reports.bound import within
+from majorcert.reports.contents import titles
 from majorcert.reports.rooms import is_map, room_of
 from majorcert.reports.rows import WORDS, alone, by_papers_reach, by_theorem1, detected, safe_map
 from majorcert.reports.score import score
@@ -123,7 +124,7 @@ def _defender(study: CaseStudy, recipe: Recipe, stores: tuple[str]) -> Results:
     if recipe.alternatives:
         method = verdicts[-1].method
         counts = _largest_sides(study, [evidence], [each for each in verdicts if each.method == method], bound)
-        told = {"recipe": recipe.name, "method": method, "defenders": _titles([evidence]), "evidence": [store]}
+        told = {"recipe": recipe.name, "method": method, "defenders": titles([evidence]), "evidence": [store]}
         by_side = [{**told, "certified": _at_least(counts)}]
         verdicts += [detected([evidence], patch, method) for patch in patches if room.detects]
     if room.votes:
@@ -235,7 +236,7 @@ def _row(
     return {
         "recipe": recipe.name,
         "method": verdict.method,
-        "defenders": _titles(defenders),
+        "defenders": titles(defenders),
         "evidence": list(stores),
         "patch": str(verdict.patch),
         "promise": verdict.promise,
@@ -245,10 +246,6 @@ def _row(
         "n": found.n,
         "n_split": study.n_split(defenders),
     }
-
-
-def _titles(defenders: Sequence[Evidence]) -> list[str]:
-    return [cleaned(room_of(defender).title(defender)) for defender in defenders]
 
 
 def _means(rows: list[dict[str, Any]], image_size: ImageSize) -> list[dict[str, Any]]:
