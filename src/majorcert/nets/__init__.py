@@ -1,4 +1,4 @@
-"""The network half: views, models, data, training, voting. The only torch code, and not trusted by the certificates."""
+"""The network half: views, models, data, training, voting. Certificates do not trust it, nor any other torch code."""
 
 try:
     import safetensors
