@@ -25,7 +25,6 @@ class Tick:
 class Line:
     """A line of the chart; `points` is as SVG takes it."""
 
-    name: str
     points: str
     dots: tuple[tuple[float, float, str], ...]  # x, y and what to say of it
 
@@ -65,7 +64,7 @@ def curve_chart(curves: Sequence[Curve]) -> Chart:
             (_across(side, longest), _up(share, 1), f"{curve.name}, {_sided(side)}: {share:.1%}")
             for side, share in enumerate(curve.shares)
         )
-        lines.append(Line(curve.name, " ".join(f"{x:.1f},{y:.1f}" for x, y, _ in dots), dots))
+        lines.append(Line(" ".join(f"{x:.1f},{y:.1f}" for x, y, _ in dots), dots))
     up = tuple(Tick(_up(share, 1), f"{share:.0%}") for share in (0, 0.25, 0.5, 0.75, 1))
     return Chart(_side_ticks(longest), up, lines=tuple(lines))
 
