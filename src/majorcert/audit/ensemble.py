@@ -17,6 +17,8 @@ from majorcert.errors import EvidenceError
 
 MAX_PICKS = 1000
 """Up to so many picks of one label from each set are all tried; of more, those that hurt most."""
+ALONE = ("drs-local", "pg-drs", "pg-pool")
+"""Methods for one defender that look at every placement."""
 
 Labels = frozenset[int]
 Sets = Mapping[Placement, Labels]
@@ -168,10 +170,6 @@ def alert_of(told: Sequence[Testimony], slack: int) -> bool:
     if slack:
         return any(told[0].label not in labels for labels in told[0].without(slack).values())
     return not opinion_of("detection", told).certified
-
-
-ALONE = ("drs-local", "pg-drs", "pg-pool")
-"""Methods for one defender that look at every placement."""
 
 
 def _theorem(told: Sequence[Testimony], predicted: int) -> str:
