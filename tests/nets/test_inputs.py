@@ -43,6 +43,9 @@ def test_arrays_of_any_byte_order_and_those_that_cannot_be_written_to() -> None:
         assert torch.equal(as_tensor((ARRAY // 255).astype(kind), 3, SIZE), (TENSOR // 255).float())
     with pytest.raises(DataError, match=r"got torch\.uint16"):
         as_tensor(ARRAY.astype(">u2"), 3, SIZE)
+    if np.longdouble(0).itemsize > 8:
+        with pytest.raises(DataError, match="got float"):
+            as_tensor(ARRAY.astype(np.longdouble), 3, SIZE)
     mapped = ARRAY[..., 0].copy()
     mapped.flags.writeable = False
     assert torch.equal(as_tensor(mapped, 1, SIZE), TENSOR[:, :1])

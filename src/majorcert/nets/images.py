@@ -44,7 +44,7 @@ def as_tensor(images: Any, channels: int, image_size: ImageSize, resizing: Resiz
         expected = f"an array of shape (N, {height}, {width}" + (f", {channels})" if channels > 1 else ")")
         if images.ndim == 3 and channels == 1:
             images = images[..., None]
-        if images.dtype.kind not in "uf":
+        if images.dtype.kind not in "uf" or images.dtype.itemsize > 8:  # torch has no longer floats
             raise DataError(f"images are uint8 (0 to 255) or floating point (0 to 1), got {images.dtype}")
         first = np.moveaxis(images, -1, 1) if images.ndim == 4 else images
         tensor = torch.from_numpy(np.array(first, images.dtype.newbyteorder("="), order="C"))
