@@ -109,6 +109,15 @@ def test_truth_of_another_length_is_refused() -> None:
             mc.score(verdict, truth)
 
 
+def test_what_is_no_verdict_has_no_score() -> None:
+    found, truth = mc.joint(defenders(), 1), [0] * 60
+    for count in (mc.score, mc.summary):
+        with pytest.raises(mc.EvidenceError, match=r"got Joint; of what mc.joint gives take .recovery, .detection"):
+            count(found, truth)  # type: ignore[operator]
+    with pytest.raises(mc.BallotsError, match="expected an array, or lists of equal lengths"):
+        mc.score(found.recovery, [[1], [1, 2]])
+
+
 def other(**changes) -> mc.Ballots:
     facts = {"strategy": "rows:2", "image_size": (8, 8), "n_classes": 4, "n": 60, **changes}
     n = facts.pop("n")

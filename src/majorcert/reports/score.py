@@ -1,14 +1,14 @@
 """Verdicts against the truth: the only place that sees both."""
 
 from collections import Counter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
 import numpy.typing as npt
 
 from majorcert.core.threat import Bools
 from majorcert.core.verdict import Verdict
 from majorcert.errors import EvidenceError
+from majorcert.errors.checks import array_of
 
 
 class Score(NamedTuple):
@@ -54,7 +54,10 @@ def summary(verdict: Verdict, truth: npt.ArrayLike) -> Summary:
 
 
 def _correct(verdict: Verdict, truth: npt.ArrayLike) -> Bools:
-    labels: npt.NDArray[Any] = np.asarray(truth)
+    if not hasattr(verdict, "certified"):
+        instead = "of what mc.joint gives take .recovery, .detection or .unwavering"
+        raise EvidenceError(f"a score is one of a verdict, got {type(verdict).__name__}; {instead}")
+    labels = array_of(truth)
     if labels.size and labels.dtype.kind not in "iu":
         raise EvidenceError(f"true labels are whole numbers, got {labels.dtype}")
     if labels.shape != verdict.predicted.shape:
