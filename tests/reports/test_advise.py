@@ -10,6 +10,8 @@ from typer.testing import CliRunner
 import majorcert as mc
 from majorcert.commands.app import app
 from majorcert.reports.advise import Choice, advice, briefly, choices
+from majorcert.reports.contents import Contents
+from majorcert.reports.page.overview import overview
 
 SIZE, PATCH = (6, 6), mc.Patch(1)
 
@@ -42,6 +44,22 @@ def test_each_way_is_counted_as_the_public_functions_count(truth: np.ndarray) ->
         assert found[who, "detection"].alerts == detection.alert.mean()
         assert found[who, "recovery"].views == (12 if " of " in who else 6)
         assert (found[who, "recovery"].knows, found[who, "detection"].knows) == (False, True)
+
+
+def test_where_an_equal_say_takes_too_many_points_no_pool_is_told_of() -> None:
+    """Of seven numbers of ablations that have little in common; the rest is told all the same."""
+    size, truth = (31, 37), np.zeros(2, int)
+    cuts = ("columns:5", "rows:5", "columns:5/2", "rows:5/2", "rows:5/3", "columns:5/3", "rows:5/5")
+    voters = [
+        mc.Ballots(np.zeros((2, mc.strategy(cut).n_ablations(size)), int), strategy=cut, image_size=size, n_classes=2)
+        for cut in cuts
+    ]
+    with pytest.raises(mc.EvidenceError, match="points an image"):
+        mc.Pool(voters)
+    whose = {each.who for each in choices(voters, PATCH, truth)}
+    assert whose == {*cuts, "majority of 7"}
+    (found,) = overview(Contents(voters, [PATCH], truth=truth)).findings
+    assert {row.who for row in found.methods} == {*cuts, "ensemble"}
 
 
 def test_a_label_that_is_always_said_is_no_defence() -> None:

@@ -13,10 +13,9 @@ from majorcert.core.plurality import Ints
 from majorcert.core.reach import Evidence
 from majorcert.core.threat import Patch
 from majorcert.core.verdict import Verdict
-from majorcert.defences.pool import Pool
 from majorcert.reports.bound import presumed, within
 from majorcert.reports.contents import defender_names
-from majorcert.reports.rooms import room_of
+from majorcert.reports.rooms import pooled, room_of
 from majorcert.reports.score import score
 
 SHARE, BRIEF = "2%", 500
@@ -70,8 +69,8 @@ def _ways(defenders: Sequence[Evidence]) -> Iterator[tuple[str, Sequence[Evidenc
         yield name, [each], [each]
     if len(defenders) > 1:
         yield f"majority of {len(defenders)}", defenders, defenders
-        if all(room_of(each).votes for each in defenders):
-            yield f"pool of {len(defenders)}", defenders, [Pool(defenders)]
+    for pool in pooled(defenders):
+        yield f"pool of {len(defenders)}", defenders, [pool]
 
 
 def _choice(who: str, verdict: Verdict, truth: npt.ArrayLike, views: int, knows: bool) -> Choice:

@@ -21,6 +21,7 @@ from majorcert.defences.clipped import ClippedScores
 from majorcert.defences.masking import MaskPairs
 from majorcert.defences.patchguard import MaskedPool, MaskedScores
 from majorcert.defences.pool import Pool
+from majorcert.errors import EvidenceError
 from majorcert.reports.mask_rows import MaskRow, Placement, boxes, covering_rows
 from majorcert.reports.payload import Block
 
@@ -101,6 +102,16 @@ def room_of(evidence: Evidence) -> Room:
     if type(evidence) is Ballots and evidence.provenance.get("network") == "vit":
         return replace(room, alone=OF_TRANSFORMERS)
     return replace(room, alone=named) if named and is_map(evidence) else room
+
+
+def pooled(defenders: Sequence[Evidence]) -> list[Pool]:
+    """Their votes in one count, if all of several vote, and so many points as an equal say takes can be counted."""
+    if len(defenders) < 2 or not all(room_of(each).votes for each in defenders):
+        return []
+    try:
+        return [Pool(defenders)]
+    except EvidenceError:  # numbers of ablations that have little in common take many points
+        return []
 
 
 def is_map(evidence: Evidence) -> bool:

@@ -6,14 +6,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from majorcert.core.ballots import Ballots
 from majorcert.core.plurality import Ints
 from majorcert.core.threat import Patch
 from majorcert.core.verdict import Verdict
 from majorcert.defences.largest import largest_patch
-from majorcert.defences.pool import Pool
 from majorcert.errors import EvidenceError
 from majorcert.reports.contents import Contents
+from majorcert.reports.rooms import pooled
 from majorcert.reports.rows import Row, alone, by_theorem1, safe_map
 
 Progress = Callable[[str], None]
@@ -120,9 +119,9 @@ def _methods(contents: Contents, patch: Patch, ensemble: Verdict) -> tuple[Row, 
     if len(contents.defenders) > 1:
         together = [ensemble] if promise.alerts else [by_theorem1(ensemble), ensemble]
         verdicts += [("ensemble", verdict) for verdict in together]
-        if all(isinstance(each, Ballots) for each in contents.defenders):
-            pooled = promise.judge([Pool(contents.defenders)], patch)
-            verdicts.append(("pool", pooled if promise.alerts else replace(pooled, method="pool")))
+    for pool in pooled(contents.defenders):
+        verdict = promise.judge([pool], patch)
+        verdicts.append(("pool", verdict if promise.alerts else replace(verdict, method="pool")))
     for other in contents.verdicts:
         if other.patch == patch:
             who = ", ".join(str(origin.get("strategy", origin.get("name", "?"))) for origin in other.defenders)
